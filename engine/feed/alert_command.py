@@ -13,7 +13,8 @@ from contextlib import suppress
 from ..snapshot import Note, Snapshot
 from ..system import clock
 from ..system.errors import UsageError, first_line, how_it_ended
-from ..verdict.history import AlertRule, Event, as_json, history_point
+from ..verdict.alerts import AlertRule, Event, as_json
+from ..verdict.history import history_point
 
 LIMIT_S = 30.0
 """Longest run time (s) of a command; then it is killed."""

@@ -5,6 +5,7 @@ AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, else its default chain. S3 takes i
 AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or from the URI: `s3://bucket/path?endpoint_override=http://minio:9000`.
 """
 
+import atexit
 import errno
 import os
 import re
@@ -223,3 +224,8 @@ def without_secrets(uri: str) -> str:
     """The URI without a query, and without what precedes an @: the password where an account's name does."""
     kept = r"//\1@" if uri.partition(":")[0].lower() in BUILT_IN else "//"
     return re.sub(r"//([^/@:]*)(:[^/@]*)?@", kept, uri.partition("?")[0], count=1)
+
+
+def end_without_requests() -> None:
+    """Let the process end at once: by itself it would wait for requests to a store that does not answer."""
+    atexit.unregister(fs.ensure_s3_finalized)

@@ -41,6 +41,8 @@ class TargetClock:
         self.offset = Offset()
         self.set_ms: int | None = None
         """The first stamp (target's clock) since it, or ours, was seen to be set."""
+        self.corrections = 0
+        """How often the offset was found to have been another one all the time."""
         self._is_known = False
         """Whether stamps that appeared, or files, have shown the offset."""
         self._newest_ms: int | None = None
@@ -77,6 +79,8 @@ class TargetClock:
             self.offset = found
             if self._is_known:
                 self.set_ms = self._newest_ms
+            else:
+                self.corrections += 1
         self._is_known = self._is_known or self._shown(by_files_ms)
 
     def _shown(self, by_files_ms: int | None) -> bool:

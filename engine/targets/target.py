@@ -15,8 +15,8 @@ from ..feed.messages import Change, Header
 from ..snapshot import Other, Snapshot, SourceView, TargetPart
 from ..system import clock
 from ..system.errors import UsageError
+from ..text.job_lines import line_in_job
 from ..verdict.history import HistoryPoint
-from ..verdict.preview import line_in_job
 from ..verdict.verdict import RecordedPast, SnapshotJudge
 from ..watermarks.settings import Settings
 from .clock import set_note
@@ -117,8 +117,8 @@ class Target(Protocol[Facts]):
         return Other(self.describe().kind)
 
     @property
-    def clock_offset_ms(self) -> int:
-        """How far (ms) the clock that dates what is read is ahead of ours; another value: all times shown changed."""
+    def past_version(self) -> int:
+        """Another number once the times of the recorded past were corrected: what was judged by them is forgotten."""
         return 0
 
     def describe(self) -> SourceView:
@@ -263,7 +263,7 @@ class Follower(Generic[Facts]):
         self._judge: SnapshotJudge | None = None
         self._looks = Looks()
         self._answered_ms: int | None = None
-        self._offset_ms = 0
+        self._past_version = 0
         self.last: Snapshot | None = None
 
     def follow(self, pace: Pace) -> Generator[Snapshot]:
@@ -292,8 +292,8 @@ class Follower(Generic[Facts]):
         seen = replace(seen, notes=[*set_note(clock.set_by_ms(), now_ms), *seen.notes])
         if self._looks.is_gap(now_ms, every_s) and seen.state in ("live", "partial"):
             seen = replace(seen, state="stale")  # its last poll hangs
-        if self._judge is None or self._offset_ms != self._target.clock_offset_ms:
-            self._offset_ms = self._target.clock_offset_ms
+        if self._judge is None or self._past_version != self._target.past_version:
+            self._past_version = self._target.past_version
             self._judge = SnapshotJudge(self._verdict_after_ms)
             self._judge.remember(self._target.past(facts, now_ms), seen)
         self.last = self._judge.judge(seen, after_gap=after_gap)

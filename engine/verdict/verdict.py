@@ -16,11 +16,9 @@ from ..snapshot import (
     ConsumerGroup,
     KafkaStreams,
     Level,
-    OwnRun,
     Reason,
     Snapshot,
     SourcePosition,
-    SparkQuery,
     Verdict,
     VerdictName,
 )
@@ -405,11 +403,7 @@ def _with_channels(found: Verdict, part: Snapshot) -> Verdict:
 
 
 def _beat_of(snapshot: Snapshot) -> Beat:
-    if isinstance(snapshot.target, OwnRun):
-        return "replay" if snapshot.source is not None and snapshot.source.kind == "replay" else "run"
-    if isinstance(snapshot.target, SparkQuery):
-        return "spark"
-    return "group" if isinstance(snapshot.target, ConsumerGroup) else "sample"
+    return snapshot.target.beat(snapshot.source)
 
 
 def held_by(blockers: list[Blocker] | None) -> list[str]:
@@ -419,8 +413,7 @@ def held_by(blockers: list[Blocker] | None) -> list[str]:
 
 def unread_of(snapshot: Snapshot) -> int | None:
     """Unread records of channels or sources; None if any of them is not known."""
-    is_topic = snapshot.source is not None and snapshot.source.kind == "topic"  # it has no reader to be behind
-    if is_topic and snapshot.state == "live":
+    if not snapshot.target.has_reader and snapshot.state == "live":
         return 0
     parts = [view.backlog for view in snapshot.channels]
     if not parts or None in parts:

@@ -15,7 +15,9 @@ from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.kafka.log_guard import LogGuard
 from wmtop.engine.run.sources.kafka import Kafka, Reader
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns, KafkaProgress, malformed_record
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.run.sources.kafka_malformed import malformed_record
+from wmtop.engine.run.sources.kafka_progress import KafkaProgress
 from wmtop.engine.system.json_values import JsonPath
 from wmtop.engine.watermarks.observation import MalformedRecord, Offender
 from wmtop.engine.watermarks.settings import Settings, Tumbling

@@ -17,6 +17,7 @@ from ...engine.feed.alert_command import parse_command
 from ...engine.feed.messages import json_of
 from ...engine.feed.run_directory import run_dir
 from ...engine.snapshot import Chain, Holder, Level, Snapshot, SourceView, Windows
+from ...engine.snapshot.continuity import held_since
 from ...engine.system.errors import UsageError
 from ...engine.system.places import variable_path
 from ...engine.targets.fleet import TargetWatch, Watcher
@@ -129,8 +130,7 @@ def _holder(chain: Chain, before: Holder | None, now_ms: int) -> Holder | None:
     if hop.cause is None or hop.includes:
         return None
     cause = "lateness" if hop.cause == "lateness_raised" else hop.cause  # of this one hop: alerts name it
-    is_same = before is not None and (before.channel, before.cause) == (hop.name, cause)
-    return before if is_same else Holder(hop.name, now_ms, cause, at_least=before is None)
+    return held_since(Holder(hop.name, now_ms, cause), before, now_ms, was_watched=False, of_cause=True)
 
 
 def was_looked_at_twice(watch: TargetWatch) -> bool:

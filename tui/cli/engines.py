@@ -21,7 +21,7 @@ from ...engine.feed.recording_writer import UNBOUNDED, Bounds
 from ...engine.snapshot import Note, Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line, how_it_ended, signal_name
 from ...engine.system.files import check_outputs
-from ...engine.verdict.history import LOST_AFTER_MS
+from ...engine.verdict.alerts import LOST_AFTER_MS
 from ...engine.watermarks.settings import Settings
 from ..words.notes import note_text
 from .options import EngineArguments, or_off, settings_of

@@ -17,7 +17,8 @@ from ...engine.feed import run_directory
 from ...engine.system.errors import RunError, UsageError, unexpected, without_secrets
 from ...engine.targets import READER_THREAD
 from ..words.texts import ASCII_VARIABLE
-from .complete import epilog, words_to_complete
+from .complete import words_to_complete
+from .examples import epilog
 from .options import place_option
 from .process import (
     end_output,
@@ -160,9 +161,9 @@ def _a_look_hangs() -> bool:
 
 def _leave(code: int) -> NoReturn:
     """End the process at once: a normal exit would wait for pyarrow's requests to a store that does not answer."""
-    from pyarrow import fs
+    from ...engine.system.remote_files import end_without_requests  # it loads pyarrow
 
-    atexit.unregister(fs.ensure_s3_finalized)
+    end_without_requests()
     atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] # temporary directories, the log
     sys.stdout.flush()
     os._exit(code)

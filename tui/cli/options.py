@@ -28,7 +28,6 @@ from ...engine.watermarks.settings import (
     Tumbling,
     WindowSpec,
 )
-from .complete import target_names
 
 if TYPE_CHECKING:
     from ...engine.targets.spark.watch import WindowsTap
@@ -202,11 +201,6 @@ def duration_option(help: str, *names: str, metavar: str = "D") -> Any:
 def off_option(help: str) -> Any:
     """An option that is a duration (ms) or `off`, which is -1 until `or_off` reads it."""
     return option("D|off", help, parse=parse_duration_or_off, show_default=False)
-
-
-def target_argument(help: str, metavar: str = "TARGET") -> Any:
-    """An argument that a shell completes with the names of targets."""
-    return typer.Argument(metavar=metavar, autocompletion=target_names, help=help)
 
 
 AtTime = Annotated[

@@ -21,6 +21,7 @@ from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import clean, counted, stamp
 from ...engine.verdict.history import history_point
 from ...engine.verdict.verdict import verdict_of
+from .names import target_argument
 from .options import (
     OF_CHECKS,
     AtTime,
@@ -31,7 +32,6 @@ from .options import (
     option,
     parse_speed,
     place_option,
-    target_argument,
     with_target_options,
 )  # fmt: skip
 from .process import inform

@@ -12,8 +12,8 @@ from ... import sample_data
 from ...engine.system.errors import UsageError
 from ...engine.targets.own import is_remote, local_path, name_of
 from .attach import watch
-from .complete import epilog
 from .engines import check_engine_outputs, has_screen, kept_files, show, start
+from .examples import epilog
 from .options import (
     DEFAULT_IDLE_AFTER_MS,
     EngineArguments,
@@ -34,7 +34,7 @@ from .options import (
 
 if TYPE_CHECKING:
     from ...engine.run.sources.kafka import Start
-    from ...engine.run.sources.kafka_progress import KafkaColumns
+    from ...engine.run.sources.kafka_columns import KafkaColumns
 
 run_app = typer.Typer(
     help="Start an engine on a source.", epilog=epilog("run"), rich_markup_mode=None, no_args_is_help=False
@@ -271,7 +271,7 @@ def _kafka_start(text: str) -> "Start":
 
 def _kafka_columns(time: str, unit: Unit, channel: str, engine: EngineArguments) -> "KafkaColumns":
     """Where event time and channel are; UsageError for what is not a path."""
-    from ...engine.run.sources.kafka_progress import KafkaColumns
+    from ...engine.run.sources.kafka_columns import KafkaColumns
     from ...engine.system.json_values import parse_json_path
 
     return KafkaColumns(

@@ -10,9 +10,9 @@ from ...engine.doctor import Finding, accounts_for, diagnose
 from ...engine.snapshot import FlinkJob, KafkaStreams, Reason, Snapshot, Verdict
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
-from ...engine.verdict.blame import HopBlame, blame_of
 from ...engine.verdict.chain import Chain, ChainMember, Hop, Station, Ways, guessed_writer, ways_of
 from ...engine.verdict.history import HistoryPoint
+from ...engine.verdict.hop_blame import HopBlame, blame_of
 from ...engine.verdict.verdict import verdict_of
 from .spans import Span, lay, part
 from .verdict import STYLES

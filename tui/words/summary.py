@@ -12,8 +12,9 @@ from ...engine.snapshot import Chain, Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.text import formatting as f
 from ...engine.text.codes import recommended_line, recommended_words
+from ...engine.verdict.alerts import Event
 from ...engine.verdict.blame import held_back_by
-from ...engine.verdict.history import Event, HistoryPoint
+from ...engine.verdict.history import HistoryPoint
 from .chain import text_lines
 from .check import NAMED, Value, check_input, facts_of, shown
 from .clocks import clock_lines

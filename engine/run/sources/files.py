@@ -40,6 +40,7 @@ from .columns import (
     canonical,
     canonical_sql,
     check_files,
+    fitting,
     malformed_in,
     marked_values,
     plain_type,
@@ -49,7 +50,8 @@ from .columns import (
 from .data_files import Format, format_of, local_file
 from .directory_watch import REST_S, UNFINISHED, DirectoryWatch, FileState, file_size, modified_ns
 from .file_plan import FilePlan, PlannedBatch
-from .table_files import TableFile, chunks, like, look_at, rows_of, sample
+from .row_chunks import Chunk, rows_of
+from .table_files import TableFile, chunks, like, look_at, sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +63,8 @@ _RETRY_S = 0.2
 _BYTES_PER_BATCH = 64 << 20
 """Existing files are read in batches of this size: in a single batch no record could be late."""
 _LOOKED_AT = 3
+_MAX_UNREADABLE = 100
+"""The first file with the columns is looked for behind so many that cannot be read, at most."""
 _ALONE_BYTES = 8 << 20
 """Only files from this size (bytes) on are divided: opening every small file would take longer than reading it."""
 
@@ -96,7 +100,7 @@ class FileRows(Struct, frozen=True):
         for batch in batches:
             for path in batch.column("path").to_pylist():
                 for table in self._tables(Piece(path, 0)):
-                    yield from table.cast(schema).to_batches()
+                    yield from fitting(table, schema).to_batches()
 
     def _tables(self, piece: Piece) -> Iterator[Any]:
         file = like(self.first, Path(piece.path))
@@ -104,7 +108,7 @@ class FileRows(Struct, frozen=True):
         needed = self.columns.needed_of(self.first, self.more)
         for chunk in chunks(file, needed, encoded=encoded, row_groups=piece.row_groups):
             if rows_of(chunk):
-                yield canonical(file, chunk, self.columns, self.more, marks_as_text=True)
+                yield canonical(file, chunk, self.columns, self.more, in_task=True)
 
     def malformed(self, path: str) -> Iterator[MalformedRecord]:
         """Runs in a task: the first record of a file without a usable time, if there is one."""
@@ -120,8 +124,8 @@ class FileRows(Struct, frozen=True):
         """No rows."""
         file, types = self.first, self.first.types or {}
         names = self.columns.needed_of(file, self.more)
-        chunk = {name: [] if file.format == "json" else pa.array([], types.get(name, pa.string())) for name in names}
-        return canonical(file, chunk, self.columns, self.more, marks_as_text=True)
+        values = {name: [] if file.format == "json" else pa.array([], types.get(name, pa.string())) for name in names}
+        return canonical(file, Chunk(values), self.columns, self.more, in_task=True)
 
 
 class Files(Source, BatchPlanner):
@@ -162,14 +166,19 @@ class Files(Source, BatchPlanner):
         """As what event times of the first files are read."""
 
     def check(self) -> None:
-        """Look at the first files; `UsageError` also if no file exists yet, since files define the columns."""
-        files = self._first_files
+        """Look at the first files; `UsageError` if none of them has the columns, or if there is none: files define the
+        columns.
+        """
+        files, errors = self._readable_files
         for file in files:
             if file.format != files[0].format:
                 raise UsageError(
                     f"{file} is {file.format}, but {files[0]} is {files[0].format}; choose one with --format"
                 )
-        self._read_as = check_files(files, self._columns, self.more)
+        if not self._suitable:
+            raise errors[0]
+        read_as = [known for _, known in self._suitable if known is not None]
+        self._read_as = ", ".join(dict.fromkeys(read_as)) or None
 
     def identity(self) -> dict[str, Any]:
         columns = msgspec.to_builtins(self._columns)
@@ -191,7 +200,7 @@ class Files(Source, BatchPlanner):
         self._rows(spark, [])  # checks the marker
         if not as_columns:
             return BatchReader(frame, self._batch_rows)
-        first, cores = self._first_files[0], spark.sparkContext.defaultParallelism
+        first, cores = self._first, spark.sparkContext.defaultParallelism
 
         def shares(batch: Batch) -> list[list[Piece]]:
             return pieces_of(self._files_in(batch), cores, by_row_group=first.format == "parquet")
@@ -236,7 +245,7 @@ class Files(Source, BatchPlanner):
         return _RETRY_S if is_gone else None
 
     def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
-        read = FileRows(self._first_files[0], self._columns, NOTHING_MORE)
+        read = FileRows(self._first, self._columns, NOTHING_MORE)
         paths = [path for path, _ in self._files_in(batch)]
         found = batch.frame.sparkSession.sparkContext.parallelize(paths, max(1, len(paths))).flatMap(read.malformed)
         return next(iter(found.take(1)), None)
@@ -290,7 +299,7 @@ class Files(Source, BatchPlanner):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         paths = spark.createDataFrame([(path,) for path in files], "path string")
-        read = FileRows(self._first_files[0], self._columns, self.more)
+        read = FileRows(self._first, self._columns, self.more)
         rows = map_in_arrow(paths, read.in_rows, from_arrow_schema(read.schema()))
         rows = rows.selectExpr("*", f"cast(null as bigint) as {PREFIX}{OFFSET}")
         rows = rows.withColumns(self._typed_marks(read.first))
@@ -317,14 +326,45 @@ class Files(Source, BatchPlanner):
             if not pa.types.is_null(kind)
         }
 
+    @property
+    def _first(self) -> TableFile:
+        """The first file that has the columns; UsageError if there is none."""
+        if not self._suitable:
+            raise self._readable_files[1][0]
+        return self._suitable[0][0]
+
     @cached_property
     def _watch(self) -> DirectoryWatch:
-        any_name, kind = self._as_format is not None, self._first_files[0].format
+        any_name, kind = self._as_format is not None, self._first.format
         return DirectoryWatch(self._directory, kind, self.notes, any_name=any_name, once=self._once)
 
     @cached_property
-    def _first_files(self) -> list[TableFile]:
-        return [look_at(path, self._as_format) for path in self._data_files()[:_LOOKED_AT]]
+    def _suitable(self) -> list[tuple[TableFile, str | None]]:
+        """Those of the first files that have the columns, each with as what its event times are read; rows of other
+        files are malformed.
+        """
+        files, errors = self._readable_files
+        suitable: list[tuple[TableFile, str | None]] = []
+        for file in files:
+            try:
+                suitable.append((file, check_files([file], self._columns, self.more)))
+            except UsageError as error:
+                errors.append(error)
+        return suitable
+
+    @cached_property
+    def _readable_files(self) -> tuple[list[TableFile], list[UsageError]]:
+        """The first files that can be recognised, and why those before them cannot."""
+        files: list[TableFile] = []
+        errors: list[UsageError] = []
+        for path in self._data_files():
+            try:
+                files.append(look_at(path, self._as_format))
+            except UsageError as error:
+                errors.append(error)
+            if len(files) == _LOOKED_AT or len(errors) == _MAX_UNREADABLE:
+                break
+        return files, errors
 
     def _data_files(self) -> list[Path]:
         """The files with records, oldest first; those that have come to rest, if there are any."""

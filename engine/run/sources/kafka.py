@@ -32,7 +32,10 @@ from ...system.json_values import JsonPath
 from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, start_workers
 from .base import NOTHING_MORE, Batch, BatchReader, Source, canonical_rows
-from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql, malformed_record
+from .kafka_balance import KafkaBalancer
+from .kafka_columns import KafkaColumns, explained_sql
+from .kafka_malformed import malformed_record
+from .kafka_progress import KafkaProgress
 from .shared_files import SharedFiles
 
 if TYPE_CHECKING:
@@ -111,7 +114,7 @@ class Kafka(Source):
             self._look_ahead,
             channels_are_partitions=columns.by_partition,
             once=once,
-            guard=LogGuard(directory / _LOGS),
+            guard=LogGuard(self._shared.path / _LOGS),
         )
         self.retry_after_s = self._progress.retry_after_s
         if columns.by_partition:

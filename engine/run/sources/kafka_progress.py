@@ -1,125 +1,21 @@
-"""Where channel and time are in Kafka's records, how far partitions are read, and how evenly (`--max-drift`)."""
+"""How far the partitions of a run's topics are read, and what of them is unread."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Literal
+from collections.abc import Mapping
 
 import msgspec
-from msgspec import Struct
 
 from ...kafka.client_settings import KafkaConfig
-from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, offsets_of, parse_offsets, time_in, why_none_in
+from ...kafka.cluster import Cluster, Positions, TopicPartition, offsets_of, parse_offsets
 from ...kafka.log_guard import LogCutError, LogGuard, LogState, log_states
 from ...kafka.probe import LookAhead, Probe, TakeNote
 from ...system.errors import RunError, UsageError
-from ...system.files import replace_file
-from ...system.json_values import JsonPath, TimeUnit, parse_json_path
 from ...watermarks.channels import Unread
-from ...watermarks.observation import MAX_VALUE, MalformedRecord, Offender
-from ...watermarks.times import MIN
-from .base import (
-    CHANNEL,
-    NO_CHANNEL,
-    OFFSET,
-    PART,
-    RECORD,
-    TIME,
-    WATERMARK,
-    RecordColumns,
-    record_sql,
-    text_literal,
-    text_to_ms_sql,
-)
-from .shared_files import SharedFiles
 
+_UNNAMED = ("long overflow", "Exception thrown in awaitResult")
+"""What Spark says, if anything, of a timestamp that is more microseconds than 64 bits hold."""
 _GIVE_UP_AFTER = 3
 _RETRY_S = 0.5
 """Seconds before the first retry; later ones wait longer."""
-
-
-class KafkaColumns(Struct, frozen=True):
-    """The places of event time and channel in a record."""
-
-    time: JsonPath | None = None
-    """The event time's path in the value; None: the record's own timestamp."""
-    unit: TimeUnit = "auto"
-    """The unit of times in the value."""
-    channel: JsonPath | Literal["partition", "key"] = "partition"
-    watermark: JsonPath | None = None
-    """`source`: the path of the producer's own watermark."""
-    marker: str | None = None
-    """`punctuated`: a condition on topic, partition, offset, timestamp_ms, key and value (both text)."""
-
-    @property
-    def needs_value(self) -> bool:
-        """Whether any column is read from the value."""
-        return self.marker is not None or any(
-            isinstance(p, JsonPath) for p in (self.time, self.channel, self.watermark)
-        )
-
-    @property
-    def needs_key(self) -> bool:
-        """Whether any column is read from the key."""
-        return self.marker is not None or self.channel == "key"
-
-    @property
-    def plain(self) -> bool:
-        """Whether channels are partitions, and nothing is read from key and value."""
-        return self.by_partition and not self.needs_key and not self.needs_value
-
-    @property
-    def by_partition(self) -> bool:
-        """Whether channels are partitions."""
-        return self.channel == "partition"
-
-    def text_sql(self, more: RecordColumns) -> list[str]:
-        """The raw columns, with key and value as text, and the whole record unchanged.
-
-        Confluent's five bytes before JSON of a schema are cut off.
-        """
-        # A key may be any bytes (a long, a UUID): bytes that are not text are shown as hex. A value like that is not
-        # JSON.
-        key = "coalesce(try_validate_utf8(cast(key as string)), concat('0x', lower(hex(key))))"
-        value = "try_validate_utf8(cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string))"
-        columns = ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]
-        if more.whole:
-            stamp = "timestamp_millis(timestamp_ms) as timestamp"
-            columns += record_sql((), ("topic", "partition", "offset", stamp, "key", "value", "headers"))
-        return columns
-
-    def canonical_sql(self, topics: list[str], more: RecordColumns) -> list[str]:
-        """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""
-        channel, part = "cast(partition as string)", "cast(partition as bigint)"
-        if len(topics) > 1:
-            names = ", ".join(text_literal(topic) for topic in sorted(topics))
-            part = f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
-            channel = "concat(topic, '-', partition)"
-        if self.channel != "partition":
-            text = "key" if self.channel == "key" else _field(self.channel)
-            channel = f"coalesce({text}, {text_literal(NO_CHANNEL)})"
-        time = "timestamp_ms" if self.time is None else self._time_sql(self.time)
-        columns = [f"{channel} as {CHANNEL}", f"{time} as {TIME}", f"offset as {OFFSET}", f"{part} as {PART}"]
-        if self.watermark is not None:
-            columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
-        columns += record_sql([explained_sql(name) for name in more.explain], ())
-        return [*columns, RECORD] if more.whole else columns
-
-    def _time_sql(self, path: JsonPath) -> str:
-        return text_to_ms_sql(_field(path), self.unit)
-
-
-def explained_sql(name: str) -> str:
-    """The SQL for a column of `--explain`: `partition`, `key`, `topic`, or a field of the JSON value; UsageError
-    otherwise.
-    """
-    if name in ("partition", "key", "topic"):
-        return f"cast({name} as string)"
-    return _field(parse_json_path(name, "--explain"))
-
-
-def _field(path: JsonPath | str) -> str:
-    assert isinstance(path, JsonPath)
-    return f"get_json_object(value, {text_literal(path.sql())})"
 
 
 class KafkaProgress(Probe):
@@ -329,8 +225,17 @@ class KafkaProgress(Probe):
         return self._left_unread(self.fresh_ends(), self.read_to)
 
     def retry_after_s(self, failures: int, why: str) -> float | None:
-        """`Source.retry_after_s`: a query that fails because the cluster does not answer always starts again."""
+        """`Source.retry_after_s`: a query that fails because the cluster does not answer always starts again.
+
+        RunError for what may be a record that Spark's connector cannot read.
+        """
         if self.silent_since is None and failures > _GIVE_UP_AFTER:
+            if not self.reader_rewinds and why.startswith(_UNNAMED):
+                raise RunError(
+                    f"Spark's Kafka connector cannot read the records ({why}): perhaps a timestamp after the year "
+                    "294,247, as nanoseconds; continue with --reader python, which counts it as malformed",
+                    code="connector_failed",
+                )
             return None
         if failures == 1:
             self._note("read_failed", why=why[:200])
@@ -360,119 +265,6 @@ def rewound(line: str, positions: Positions) -> str:
     return line if moved == offsets else msgspec.json.encode(offsets_of(moved)).decode()
 
 
-def malformed_record(
-    config: KafkaConfig, columns: KafkaColumns, progress: KafkaProgress, last: Offender
-) -> MalformedRecord | None:
-    """A run's last malformed record, read once more; None: it is no longer there, or the cluster does not answer."""
-    named = {progress.channel_of(p) if columns.by_partition else f"{p.topic}-{p.partition}": p for p in progress.starts}
-    partition = named.get(last.channel if columns.by_partition else last.part or "")
-    if partition is None or last.offset is None:
-        return None
-    peek = Peek(config)
-    try:
-        record = peek.before({partition: last.offset + 1}, {}).get(partition)
-    except RunError:
-        return None
-    finally:
-        peek.close()
-    if record is None or record.offset != last.offset:
-        return None
-    value, why = (None, "missing") if columns.time is None else why_none_in(record, columns.time)
-    where = f"offset {last.offset:,} of {partition.topic}-{partition.partition}"
-    return MalformedRecord(last.channel, where, str(columns.time or "timestamp"), value and value[:MAX_VALUE], why)
-
-
 def positions_in(ends: list[str]) -> Positions | None:
     """The offsets of the query's one source; None: it has none, or they are not Kafka's."""
     return next((found for text in ends if (found := parse_offsets(text)) is not None), None)
-
-
-class KafkaBalancer:
-    """A source's `Balancer`: names the paused partitions in a file that Spark's planner, another process, reads.
-
-    `max_drift_ms` is how far (event time) a partition may be ahead of the slowest.
-    """
-
-    def __init__(
-        self,
-        config: KafkaConfig,
-        progress: KafkaProgress,
-        columns: KafkaColumns,
-        *,
-        max_drift_ms: int,
-        shared: SharedFiles,
-    ) -> None:
-        self._columns = columns
-        self._progress = progress
-        self._peek = Peek(config)
-        self.max_drift_ms = max_drift_ms
-        self._shared = shared
-        self.enforced = False
-        """Whether the reader obeys `file`: kafka-python's does, Spark's connector does not."""
-        self._reached: dict[str, int] = {}
-        """The greatest event time (ms) read from each channel that is not idle."""
-        self._newest: dict[str, int] = {}
-        """The greatest event time (ms) in partitions with unread records."""
-
-    @property
-    def file(self) -> Path:
-        """The file that names the paused partitions."""
-        return self._shared.path / "held-back.json"
-
-    def begin(self) -> None:
-        """Forget what an earlier run paused."""
-        self.file.unlink(missing_ok=True)
-
-    def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
-        """Pause the partitions that are further ahead of the slowest than allowed."""
-        self._reached = {channel: time_ms for channel, time_ms in max_event_ms.items() if time_ms is not None}
-        unread = self._progress.unread()
-        if not self.enforced or unread.by_channel is None:
-            return
-        # Left out: partitions known to be empty, idle ones, and those without a usable time so far.
-        read_to, start = self._progress.read_to, self._progress.starts
-        untouched = {self._progress.channel_of(p) for p, at in read_to.items() if at <= start.get(p, 0)}
-        taking_part = [
-            time_ms
-            for channel, time_ms in max_event_ms.items()
-            if time_ms is not None or (unread.of(channel) != 0 and channel in untouched)
-        ]
-        known = [time_ms for time_ms in taking_part if time_ms is not None]
-        # Some partition has unread records and none read yet: all others wait for its first record.
-        limit = min(known) + self.max_drift_ms if known and len(known) == len(taking_part) else MIN
-        held = frozenset(c for c, time_ms in max_event_ms.items() if time_ms is not None and time_ms > limit)
-        if held != self._progress.held_back:
-            self._progress.held_back = held
-            names = [f"{p.topic}-{p.partition}" for p in read_to if self._progress.channel_of(p) in held]
-            replace_file(self.file, msgspec.json.encode(names))
-
-    def drift_ms(self) -> int | None:
-        """The distance (event time, ms) between the partitions now; None: nothing is read yet."""
-        return _spread(self._reached.values())
-
-    def unbalanced_drift_ms(self) -> int | None:
-        """The distance they could have if nothing paused."""
-        return _spread([*self._reached.values(), *self._newest.values()])
-
-    def look_ahead(self, cluster: Cluster, ends: Positions) -> None:
-        """Find the greatest event time in each partition with unread records."""
-        unread = {p: end for p, end in ends.items() if end > self._progress.read_to.get(p, 0)}
-        newest = self._newest_of(cluster, unread)
-        self._newest = {self._progress.channel_of(partition): time_ms for partition, time_ms in newest.items()}
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._peek.close()
-
-    def _newest_of(self, cluster: Cluster, unread: Positions) -> Positions:
-        path = self._columns.time
-        if path is None:
-            return {partition: stamp for partition, (stamp, _) in cluster.greatest_timestamps(unread).items()}
-        last = self._peek.before(unread, self._progress.earliest)
-        times = {partition: time_in(record, path, self._columns.unit) for partition, record in last.items()}
-        return {partition: time_ms for partition, time_ms in times.items() if time_ms is not None}
-
-
-def _spread(times_ms: Iterable[int]) -> int | None:
-    known = list(times_ms)
-    return max(known) - min(known) if known else None

@@ -25,7 +25,8 @@ from ..tasks import map_in_arrow
 from .base import ARRIVAL, CHANNEL, NOTHING_MORE, OFFSET, TIME, RecordColumns
 from .columns import PREFIX, WHOLE, Columns, canonical, malformed_in, plain_type, typed_text, unprefixed
 from .data_files import in_advance
-from .table_files import Chunk, TableFile, chunks, rows_of
+from .row_chunks import Chunk, rows_of
+from .table_files import TableFile, chunks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

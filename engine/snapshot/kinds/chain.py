@@ -1,10 +1,10 @@
 """The chain of a pipeline: topics and jobs, and where event time is lost between them; times epoch ms, losses ms."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from ..watermark import Cause, Verdict, VerdictName
+from ..watermark import Cause, Level, Verdict, VerdictName
 from .any_target import AnyTarget
 
 HopKind = Literal["topic", "job"]
@@ -60,6 +60,8 @@ class Hop(Struct, frozen=True, kw_only=True):
 class Chain(AnyTarget, frozen=True):
     """All hops, inputs first; `way` is the way that loses most, from its first hop to its last."""
 
+    reports_settings: ClassVar[bool] = False
+
     hops: list[Hop]
     way: list[int]
     behind_ms: int | None = None
@@ -85,3 +87,10 @@ class Chain(AnyTarget, frozen=True):
     @property
     def target_kind(self) -> str:
         return "chain"
+
+    @property
+    def names_of_others(self) -> list[str]:
+        return [hop.name for hop in self.hops]
+
+    def lost_ms(self, level: Level) -> int | None:
+        return level.behind_fastest_ms if self.behind_ms is None else max(self.behind_ms, 0)

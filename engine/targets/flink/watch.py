@@ -38,8 +38,8 @@ SLOW_S = 10.0
 LOOK_S = 15.0
 """Longest time (s) for which a single look waits for more samples: by default Flink has one every 10 s."""
 CACHED_AFTER_MS = 20_000
-"""An answer that is repeated for longer (ms) comes from a cache: the JobManager's clock is in each. It is a third of
-the least patience: a gap of this length makes it no longer.
+"""An answer that is repeated for longer (ms) comes from a cache: the JobManager's clock is in each. It is a third
+of the least patience, which a gap of this length makes no longer.
 """
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from ...kafka.client_settings import KafkaConfig
@@ -151,7 +151,7 @@ class Answers:
             return abs(self.clock.offset.ms - before.ms) > MIN_SKEW_MS
         if asked_ms - self._last[1] > CACHED_AFTER_MS:
             age = f"{(asked_ms - self._last[1]) // 1_000}s"
-            raise RestError(f"the answers come from a cache: the JobManager's clock has stood still for {age}; "
+            raise RestError(f"the answers come from a cache: the JobManager's clock has shown the same time for {age}; "
                             "have the proxy not cache its REST API")  # fmt: skip
         return False
 

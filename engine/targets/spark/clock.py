@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ...snapshot import Snapshot
+from ...snapshot import Snapshot, SparkQuery
 from ...verdict.verdict import RecordedPast
 from ..clock import Offset, TargetClock, offset_by_files
 from .facts import QueryFacts
@@ -17,6 +17,8 @@ class DriverClock(TargetClock):
         super().__init__()
         self._files_ms: int | None = None
         """How far the driver's clock is ahead of that of its files; None: not known."""
+        self._dated: dict[str, tuple[tuple[int | None, int], int]] = {}
+        """Times of the last snapshot in ours: of what value, after how many corrections."""
 
     def see_facts(self, facts: QueryFacts, file_times: Sequence[tuple[int, int]], now_ms: int, set_by_ms: int) -> None:
         """Note the facts of a look at `now_ms` (epoch ms, ours), and a checkpoint's `file_times`; this machine's clock
@@ -60,6 +62,42 @@ class DriverClock(TargetClock):
             report = replace(report, run=replace(report.run, history=later))
         return replace(facts, checkpoint=checkpoint, report=report)
 
+    def in_our_time(self, shown: Snapshot, wall_ms: int) -> Snapshot:
+        """A snapshot in the driver's time as one in ours; `wall_ms` is when it is shown.
+
+        What was dated before a clock was set keeps its time.
+        """
+        by_ms, level, target, spark = self.offset.ms, shown.level, shown.target, shown.spark
+        if shown.now_ms is None or not isinstance(target, SparkQuery):
+            return replace(shown, wall_ms=wall_ms)
+        now_ms, watermark_ms = shown.now_ms - by_ms, level.watermark_ms
+        moved_ms = self._ours("moved", level.moved_ms, watermark_ms, now_ms)
+        behind_ms = None if watermark_ms is None else now_ms - watermark_ms
+        spark = replace(
+            spark,
+            batch_timestamp_ms=self._ours("batch", spark.batch_timestamp_ms, shown.batch, now_ms),
+            run_started_ms=self._ours("run", spark.run_started_ms, spark.run_started_ms, now_ms),
+        )
+        return replace(
+            shown,
+            now_ms=now_ms,
+            wall_ms=wall_ms,
+            level=replace(level, moved_ms=moved_ms, behind_clock_ms=behind_ms),
+            target=replace(target, spark=spark),
+            notes=[replace(note, wall_ms=note.wall_ms - by_ms) for note in shown.notes],
+        )
+
+    def _ours(self, what: str, stamp_ms: int | None, value: int | None, now_ms: int) -> int | None:
+        """A stamp of the driver in our time: of the same `value` as it was the last time, unless that was corrected."""
+        if stamp_ms is None:
+            return None
+        known = self._dated.get(what)
+        key = (value, self.corrections)
+        if self.set_ms is None or known is None or known[0] != key:
+            ours_ms = stamp_ms - self.offset.ms
+            known = self._dated[what] = key, (min(ours_ms, now_ms) if self.offset.ms else ours_ms)
+        return known[1]
+
 
 def _last_stamp(facts: QueryFacts) -> int | None:
     """The last time that the driver's clock gave."""
@@ -68,39 +106,7 @@ def _last_stamp(facts: QueryFacts) -> int | None:
     return None if facts.stored.continuous else facts.stored.batch_timestamp_ms
 
 
-def in_our_time(shown: Snapshot, offset: Offset, wall_ms: int) -> Snapshot:
-    """A snapshot in the driver's time as one in ours; `wall_ms` is when it is shown."""
-    by_ms, level, spark = offset.ms, shown.level, shown.target
-    if not by_ms or shown.now_ms is None:
-        return replace(shown, wall_ms=wall_ms)
-    now_ms = shown.now_ms - by_ms
-    watermark_ms = level.watermark_ms
-    return replace(
-        shown,
-        now_ms=now_ms,
-        wall_ms=wall_ms,
-        level=replace(
-            level,
-            moved_ms=_moved(level.moved_ms, by_ms),
-            behind_clock_ms=None if watermark_ms is None else now_ms - watermark_ms,
-        ),
-        target=replace(
-            spark,
-            spark=replace(
-                shown.spark,
-                batch_timestamp_ms=_moved(shown.spark.batch_timestamp_ms, by_ms),
-                run_started_ms=_moved(shown.spark.run_started_ms, by_ms),
-            ),
-        ),
-        notes=[replace(note, wall_ms=note.wall_ms - by_ms) for note in shown.notes],
-    )
-
-
 def past_in_our_time(past: RecordedPast, offset: Offset) -> RecordedPast:
     """A recorded past in the driver's time as one in ours."""
     levels = tuple((at_ms - offset.ms, level_ms) for at_ms, level_ms in past.levels)
     return RecordedPast(levels, tuple((number, at_ms - offset.ms) for number, at_ms in past.batches))
-
-
-def _moved(at_ms: int | None, by_ms: int) -> int | None:
-    return None if at_ms is None else at_ms - by_ms

@@ -24,7 +24,7 @@ from ...watermarks.settings import Settings
 from ..clock import offset_note, proves_nothing
 from ..target import Target
 from .checkpoint import MAX_CLOCK_SKEW_MS, CheckpointFacts, CheckpointTap, RecordedBatch, check, is_checkpoint
-from .clock import DriverClock, in_our_time, past_in_our_time
+from .clock import DriverClock, past_in_our_time
 from .event_log import EventLogTap
 from .facts import Application, BatchProgress, QueryEvent, QueryFacts, QueryProgress, QueryRun, QueryTerminated
 from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
@@ -94,9 +94,9 @@ class QueryWatch(Target[QueryFacts]):
         self._before: Snapshot | None = None
 
     @property
-    def clock_offset_ms(self) -> int:
-        """How far the driver's clock is ahead of ours, as far as it shows."""
-        return self._clock.offset.ms
+    def past_version(self) -> int:
+        """How often the offset of the driver's clock was found to be another one than was taken for the past."""
+        return self._clock.corrections
 
     @property
     def every_s(self) -> float:
@@ -155,7 +155,7 @@ class QueryWatch(Target[QueryFacts]):
         self._before = snapshot_of_query(
             facts, name=name, source=self._source, now_ms=at_ms + offset.ms, before=self._before
         )
-        shown = in_our_time(self._before, offset, now_ms)
+        shown = self._clock.in_our_time(self._before, now_ms)
         condition = replace(shown.condition, clock_ahead=proves_nothing(offset))
         return replace(shown, condition=condition, notes=[*offset_note(offset, now_ms, "driver"), *shown.notes])
 

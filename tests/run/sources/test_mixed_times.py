@@ -84,7 +84,7 @@ def test_every_value_is_read_by_its_size(spark: "SparkSession", tmp_path: Path, 
         ('{"at": 1e30}', str(1e30), "out_of_range"),
         ('{"at": "99999999999999999999"}', "9" * 20, "out_of_range"),
         ('{"at": null}', None, "missing"),
-        ("broken", None, "missing"),
+        ("broken", "broken", "not_json"),
         (json.dumps({"at": "x" * 100}), "x" * 60, "no_time"),
     ],
 )

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.run.sources.columns import Columns
-from wmtop.engine.run.sources.replay import BOUND, Replay, ReplayTime, next_end, ranges
+from wmtop.engine.run.sources.replay import BOUND, Replay, next_end, ranges
+from wmtop.engine.run.sources.replay_time import ReplayTime
 from wmtop.engine.system.errors import UsageError
 from wmtop.engine.system.files import PrivateDirectory
 from wmtop.engine.watermarks.times import MIN

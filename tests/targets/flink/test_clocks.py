@@ -25,7 +25,7 @@ def test_a_clock_that_is_set_is_noticed() -> None:
     assert not answers.see(NOW - HOUR + SECOND, NOW + 6 * SECOND - 3, NOW + 6 * SECOND)
 
 
-def test_a_clock_that_stands_still_shows_a_cache() -> None:
+def test_the_same_time_again_and_again_shows_a_cache() -> None:
     answers = Answers()
     for second in range(CACHED_AFTER_MS // SECOND):
         answers.see(NOW, NOW + second * SECOND, NOW + second * SECOND + 3)
