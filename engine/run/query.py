@@ -18,7 +18,8 @@ from ..snapshot import Snapshot
 from ..system import clock
 from ..system.errors import RunError
 from ..system.files import Existing
-from ..verdict.verdict import Evidence, judged, lost_state
+from ..verdict.evidence import Evidence
+from ..verdict.verdict import judged, lost_state
 from ..watermarks.channels import Unread
 from ..watermarks.monitor import Monitor, new_monitor
 from ..watermarks.observation import BatchObservation

@@ -10,10 +10,12 @@ from ..snapshot import UNCOUNTED, Blocker, Cause, ChannelView, Holder, Level, Ot
 from ..snapshot.blockers import blockers_of
 from ..snapshot.continuity import changed_ms, held_since
 from ..system.errors import RunError, UsageError, first_line, one_line
+from ..verdict.evidence import Picture
 from ..watermarks.counts import NOTHING_COUNTED
 from ..watermarks.operator_clock import steps_below
+from .evidence import evidence_of_channels
 from .own import name_of, without_scheme
-from .target import NOT_KNOWN, AttachedTarget, Target, TargetOptions
+from .target import NOT_KNOWN, AttachedTarget, JudgedTarget, TargetOptions
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -31,7 +33,7 @@ def plugins() -> "dict[str, EntryPoint]":
 
 def open_plugin(entry: "EntryPoint", address: str, options: TargetOptions) -> AttachedTarget:
     """The target that the entry point's object makes of address and options."""
-    target = cast(Target[Any], _Guarded(entry, address, options))
+    target = cast(JudgedTarget[Any], _Guarded(entry, address, options))
     return AttachedTarget(target, name_of(without_scheme(address).strip("/").rpartition("/")[2] or entry.name))
 
 
@@ -41,6 +43,10 @@ class _Guarded:
     def __init__(self, entry: "EntryPoint", address: str, options: TargetOptions) -> None:
         self._entry = entry
         self._target = self._run(lambda: entry.load()(address, options))
+
+    def picture(self, name: str, facts: Any, now_ms: int) -> Picture:
+        """The plug-in's snapshot, with what its channels show."""
+        return self._run(lambda: _picture_of(self._target.picture(name, facts, now_ms)))
 
     def __getattr__(self, name: str) -> Any:
         value = self._run(lambda: getattr(self._target, name))
@@ -54,6 +60,10 @@ class _Guarded:
         except Exception as error:
             words = one_line(f"{type(error).__name__}: {first_line(error)}")
             raise RunError(f"the plug-in {self._entry.value} for {self._entry.name}:// failed: {words}") from error
+
+
+def _picture_of(shown: Snapshot) -> Picture:
+    return Picture(shown, evidence_of_channels(shown))
 
 
 def snapshot_of_channels(

@@ -16,8 +16,9 @@ from ..snapshot import Other, Snapshot, SourceView, TargetPart
 from ..system import clock
 from ..system.errors import UsageError
 from ..text.job_lines import line_in_job
+from ..verdict.evidence import Picture
 from ..verdict.history import HistoryPoint
-from ..verdict.verdict import RecordedPast, SnapshotJudge
+from ..verdict.target_history import RecordedPast, TargetHistory
 from ..watermarks.settings import Settings
 from .clock import set_note
 
@@ -91,12 +92,8 @@ class NothingThereError(LookupError):
     """An address leads to nothing: the caller says which ones are near."""
 
 
-class Target(Protocol[Facts]):
-    """What another program runs: `poll` fetches facts, on a thread of its own; `picture` makes the snapshot from them.
-
-    A class that inherits from it needs `describe`, `poll` and `picture` only. What is not known from here is None in
-    the snapshot, whose `settings` and `origin` say what is known.
-    """
+class Polled(Protocol[Facts]):
+    """What is asked of each target besides its picture: `poll` fetches facts, on a thread of its own."""
 
     step: str = "connecting"
     """What `open` does, as a step of the start."""
@@ -136,16 +133,32 @@ class Target(Protocol[Facts]):
         """The facts for a single answer: a target that needs several polls for one takes them here."""
         return self.poll()
 
-    def picture(self, name: str, facts: Facts, now_ms: int) -> Snapshot:
-        """The snapshot of the facts at `now_ms` (epoch ms)."""
-        ...
-
     def past(self, facts: Facts, now_ms: int) -> RecordedPast:
         """The recorded past before `now_ms` (epoch ms), called after the first `picture`; empty: nothing."""
         return RecordedPast()
 
     def close(self) -> None:
         """Stop polling."""
+
+
+class Target(Polled[Facts], Protocol[Facts]):
+    """What another program runs, by a plug-in: `picture` makes the snapshot from the facts.
+
+    A class that inherits from it needs `describe`, `poll` and `picture` only. What is not known from here is None in
+    the snapshot, whose `settings` and `origin` say what is known.
+    """
+
+    def picture(self, name: str, facts: Facts, now_ms: int) -> Snapshot:
+        """The snapshot of the facts at `now_ms` (epoch ms)."""
+        ...
+
+
+class JudgedTarget(Polled[Facts], Protocol[Facts]):
+    """What another program runs, of a kind of ours: it hands over with each snapshot what a verdict on it needs."""
+
+    def picture(self, name: str, facts: Facts, now_ms: int) -> Picture:
+        """The snapshot of the facts at `now_ms` (epoch ms), and the evidence of that moment."""
+        ...
 
 
 class TargetOptions(Struct, frozen=True, kw_only=True):
@@ -256,11 +269,11 @@ class Looks:
 class Follower(Generic[Facts]):
     """Makes a target's snapshots under a name, each with its verdict, the recorded past included."""
 
-    def __init__(self, target: Target[Facts], name: str, verdict_after_ms: int | None = None) -> None:
+    def __init__(self, target: JudgedTarget[Facts], name: str, verdict_after_ms: int | None = None) -> None:
         self._target = target
         self._name = name
         self._verdict_after_ms = verdict_after_ms
-        self._judge: SnapshotJudge | None = None
+        self._history: TargetHistory | None = None
         self._looks = Looks()
         self._answered_ms: int | None = None
         self._past_version = 0
@@ -289,21 +302,22 @@ class Follower(Generic[Facts]):
         after_gap = answered_ms != self._answered_ms and self._looks.note(answered_ms, every_s) > 0
         self._answered_ms = answered_ms
         seen = self._target.picture(self._name, facts, now_ms)
-        seen = replace(seen, notes=[*set_note(clock.set_by_ms(), now_ms), *seen.notes])
-        if self._looks.is_gap(now_ms, every_s) and seen.state in ("live", "partial"):
-            seen = replace(seen, state="stale")  # its last poll hangs
-        if self._judge is None or self._past_version != self._target.past_version:
+        shown = replace(seen.snapshot, notes=[*set_note(clock.set_by_ms(), now_ms), *seen.snapshot.notes])
+        seen = replace(seen, snapshot=shown)
+        if self._looks.is_gap(now_ms, every_s) and shown.state in ("live", "partial"):
+            seen = seen.as_stale()  # its last poll hangs
+        if self._history is None or self._past_version != self._target.past_version:
             self._past_version = self._target.past_version
-            self._judge = SnapshotJudge(self._verdict_after_ms)
-            self._judge.remember(self._target.past(facts, now_ms), seen)
-        self.last = self._judge.judge(seen, after_gap=after_gap)
+            self._history = TargetHistory(self._verdict_after_ms)
+            self._history.remember(self._target.past(facts, now_ms), shown.settings)
+        self.last = self._history.judge(seen, after_gap=after_gap)
         return self.last
 
 
 class AttachedTarget(Struct, frozen=True):
     """A target of another program, and a name for the run that follows it; an `OpenedTarget`."""
 
-    target: Target[Any]
+    target: JudgedTarget[Any]
     name: str
 
     def follow(self, name: str, pace: Pace) -> Generator[Snapshot]:

@@ -15,7 +15,7 @@ from ..feed.run_directory import Claim
 from ..snapshot import Snapshot
 from ..system import clock
 from ..system.files import existing
-from .target import Facts, Follower, Target, change_in_job
+from .target import Facts, Follower, JudgedTarget, change_in_job
 
 NOT_FROM_HERE = "it cannot be changed from here"
 NO_IDLE_TIMEOUT = "Spark's clock has no idle timeout"
@@ -47,7 +47,7 @@ class WatchEngine(Generic[Facts]):
     def __init__(
         self,
         claim: Claim,
-        target: Target[Facts],
+        target: JudgedTarget[Facts],
         options: WatchOptions,
         say: Callable[[str], None],
         on_snapshot: Callable[[Snapshot, bool], None],

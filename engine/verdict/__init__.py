@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..snapshot.recommendation import Advice, advice
     from ..watermarks.operator_clock import Staircase, staircase
+    from .evidence import Evidence
     from .monitor_snapshot import snapshot_of
     from .preview import AppliedNow, applied_now
-    from .verdict import Evidence, RecordedPast, SnapshotJudge, judged, verdict_of
+    from .target_history import RecordedPast
+    from .verdict import judged, verdict_of
 
 __all__ = [
     "Advice",
     "AppliedNow",
     "Evidence",
     "RecordedPast",
-    "SnapshotJudge",
     "Staircase",
     "advice",
     "applied_now",
@@ -29,7 +30,7 @@ __all__ = [
     "verdict_of",
 ]
 
-_MODULES = (".preview", "..snapshot.recommendation", ".monitor_snapshot", ".verdict")
+_MODULES = (".preview", "..snapshot.recommendation", ".monitor_snapshot", ".target_history", ".verdict")
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from .settings import Session, Settings
 
@@ -61,6 +61,8 @@ class WatermarkHistory(Struct):
     """When it last advanced, also before observation last began."""
     record_ms: int | None = None
     """When a record with a usable time last came."""
+    unread_since_ms: int | None = None
+    """Since when something has been unread without a break, as far as it was seen; None: nothing is, or not known."""
     counted_ms: int | None = None
     """When the last counted advance was."""
     gaps: list[int] = []
@@ -106,9 +108,18 @@ class WatermarkHistory(Struct):
         """Note that `count` batches (commits, samples) were seen, the last one at `now`."""
         self.beats = [*self.beats, *[now] * min(count, GAPS + 1)][-GAPS - 1 :]
 
+    def see_unread(self, now: int, unread: int | None, since_ms: int | UnsetType | None = UNSET) -> None:
+        """Note how many records are unread at `now` (None: not known); `since_ms`: since when some are, where known."""
+        if not unread:
+            self.unread_since_ms = None
+        elif isinstance(since_ms, int):
+            self.unread_since_ms = since_ms
+        elif self.unread_since_ms is None:
+            self.unread_since_ms = now
+
     def restart(self) -> None:
         """Begin again after a time without observation, which counts as no gap."""
-        self.began_ms = self.counted_ms = None
+        self.began_ms = self.counted_ms = self.unread_since_ms = None
         self.marks, self.beats = [], []
 
     def leave_out(self, ms: int) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 from wmtop.engine.doctor import Finding, diagnose
 from wmtop.engine.snapshot import EngineState, Offender, Snapshot, SourceView, SparkProgress
+from wmtop.engine.verdict.evidence import Evidence
 from wmtop.engine.verdict.history import HistoryPoint, history_point
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
-from wmtop.engine.verdict.verdict import Evidence, judged, lost_state
+from wmtop.engine.verdict.verdict import judged, lost_state
 from wmtop.engine.watermarks.channels import Unread
 from wmtop.engine.watermarks.monitor import new_monitor
 from wmtop.engine.watermarks.settings import Settings, Tumbling

@@ -32,7 +32,7 @@ def attach(gallery: Gallery, job: str, tap: str) -> Snapshot:
         watch = QueryWatch(SourceView(tap, job), reports=reports, windows=OpenWindowsTap)
     watch.open()
     try:
-        return watch.picture(job, watch.poll(), time.time_ns() // 1_000_000)
+        return watch.picture(job, watch.poll(), time.time_ns() // 1_000_000).snapshot
     finally:
         watch.close()
 

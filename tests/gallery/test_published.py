@@ -33,7 +33,7 @@ def attach(published: Gallery, job: str) -> Snapshot:
     watch = QueryWatch(SourceView("published query", job), reports=reports, windows=OpenWindowsTap)
     watch.open()
     try:
-        return watch.picture(job, watch.poll(), time.time_ns() // 1_000_000)
+        return watch.picture(job, watch.poll(), time.time_ns() // 1_000_000).snapshot
     finally:
         watch.close()
 

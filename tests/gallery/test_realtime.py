@@ -116,7 +116,7 @@ def by_checkpoint_alone(checkpoint: Path) -> Snapshot:
     with pytest.MonkeyPatch.context() as patch, closing(watch):
         patch.setenv(RUN_DIR_VARIABLE, str(checkpoint.parent / "empty"))
         watch.open()
-        return watch.picture(checkpoint.name, watch.poll(), time.time_ns() // 1_000_000)
+        return watch.picture(checkpoint.name, watch.poll(), time.time_ns() // 1_000_000).snapshot
 
 
 def wait_for(job: "subprocess.Popen[str]", directory: Path, look: Callable[[], object]) -> None:

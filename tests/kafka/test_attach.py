@@ -98,7 +98,9 @@ class Look:
         self.watch.open()
 
     def picture(self, now_ms: int | None = None) -> Snapshot:
-        return self.watch.picture("q", self.watch.poll(), time.time_ns() // 1_000_000 if now_ms is None else now_ms)
+        return self.watch.picture(
+            "q", self.watch.poll(), time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        ).snapshot
 
     def until(self, wanted: Callable[[Snapshot], Any]) -> Snapshot:
         deadline = time.monotonic() + WITHIN_S

@@ -14,7 +14,8 @@ from wmtop.engine.snapshot import (
     StreamsApplication,
 )
 from wmtop.engine.targets.target import NOT_KNOWN
-from wmtop.engine.verdict.verdict import SnapshotJudge
+
+from tests.judging import Judge
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 NOW = 1_700_000_000_000
@@ -58,7 +59,7 @@ class Run:
     """An application that commits every 30 s, looked at every 5 s; `a-0` always moves, `a-1` may not."""
 
     def __init__(self) -> None:
-        self.judge = SnapshotJudge()
+        self.judge = Judge()
         self.now = NOW
         self.commits = 0
         self.last = Part(NOW, 7)
@@ -72,7 +73,7 @@ class Run:
             first = Part(time_ms, 10 * self.commits)
             self.last = first if moves else self.last
             other = self.last._replace(**second)  # pyright: ignore[reportArgumentType]
-            snapshot = self.judge.judge(seen(self.now, {"a-0": first, "a-1": other}, TASKS))
+            snapshot = self.judge.see(seen(self.now, {"a-0": first, "a-1": other}, TASKS))
         assert snapshot is not None
         return snapshot
 
@@ -131,16 +132,16 @@ def test_a_task_that_was_frozen_at_the_first_look_is_judged_by_the_commits_of_th
 def test_tasks_that_become_known_or_get_a_partition_more_are_no_advance() -> None:
     """Partitions of a group that rebalances are on their own; `0-0` is a new topic's, and sorts first."""
     parts = {"a-0": Part(NOW - HOUR), "b-0": Part(NOW), "c-0": Part(NOW - MINUTE)}
-    judge = SnapshotJudge()
+    judge = Judge()
     for second in range(0, 30, 5):
-        judge.judge(seen(NOW + second * SECOND, parts, [["a-0"], ["b-0"], ["c-0"]]))
+        judge.see(seen(NOW + second * SECOND, parts, [["a-0"], ["b-0"], ["c-0"]]))
     for second in range(30, 90, 5):
         added = parts | {"0-0": Part(None)} if second > 45 else parts
         tasks = [[*sorted(added.keys() - {"c-0"})], ["c-0"]]
-        first, other = judge.judge(seen(NOW + second * SECOND, added, tasks)).clocks
+        first, other = judge.see(seen(NOW + second * SECOND, added, tasks)).clocks
         assert (first.verdict, other.verdict) == ("unknown" if second <= 60 else "waiting", "unknown"), second
         assert (first.age_ms, first.age_at_least) == (other.age_ms, other.age_at_least) == (second * SECOND, True)
-    split = judge.judge(seen(NOW + 90 * SECOND, added, [["0-0", "a-0"], ["b-0"], ["c-0"]])).clocks
+    split = judge.see(seen(NOW + 90 * SECOND, added, [["0-0", "a-0"], ["b-0"], ["c-0"]])).clocks
     assert [clock.verdict for clock in split] == ["unknown"] * 3
 
 
@@ -156,9 +157,9 @@ def test_a_reset_leaves_the_time_unknown_until_the_next_commit() -> None:
 def test_a_silent_broker_and_an_application_without_tasks_are_unknown() -> None:
     run = Run()
     run.go(10, moves=True)
-    lost = run.judge.judge(seen(run.now + SECOND, {"a-0": Part(NOW), "a-1": Part(NOW)}, TASKS, "stale"))
+    lost = run.judge.see(seen(run.now + SECOND, {"a-0": Part(NOW), "a-1": Part(NOW)}, TASKS, "stale"))
     assert (lost.verdict.verdict, lost.verdict.reason.code) == ("unknown", "source_silent")
-    nothing = SnapshotJudge().judge(seen(NOW, {}, []))
+    nothing = Judge().see(seen(NOW, {}, []))
     assert (nothing.verdict.verdict, nothing.verdict.reason.code) == ("unknown", "not_known")
 
 

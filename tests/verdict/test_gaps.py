@@ -6,10 +6,11 @@ import pytest
 from wmtop.engine.snapshot import ChannelView, EngineState, Level, Snapshot, Totals
 from wmtop.engine.snapshot.kinds.flink_job import FlinkJob
 from wmtop.engine.system import clock
-from wmtop.engine.targets.target import NOT_KNOWN, Follower, Looks, Target
-from wmtop.engine.verdict.verdict import SnapshotJudge
+from wmtop.engine.targets.target import NOT_KNOWN, Follower, JudgedTarget, Looks
+from wmtop.engine.verdict.evidence import Picture
 from wmtop.engine.watermarks.watermark_history import WatermarkHistory
 
+from tests.judging import Judge, picture_of
 from tests.snapshots import snapshot_for
 
 SECOND, MINUTE = 1_000, 60_000
@@ -38,37 +39,37 @@ def seconds(first: int, last: int) -> Iterator[int]:
 
 @pytest.mark.parametrize("looked", ["stale", "not at all"])
 def test_a_job_that_freezes_after_a_gap_is_not_moving_for_three_times_the_gap(looked: str) -> None:
-    judge = SnapshotJudge()
+    judge = Judge()
     for now in seconds(0, 20):
-        judge.judge(look(now, now))
+        judge.see(look(now, now))
     if looked == "stale":
         for now in seconds(20, 20 + GAP_S):
-            judge.judge(look(now, NOW + 19 * SECOND, "stale"))
+            judge.see(look(now, NOW + 19 * SECOND, "stale"))
     back = NOW + (20 + GAP_S) * SECOND
-    found = judge.judge(look(back, back), after_gap=looked != "stale").verdict
+    found = judge.see(look(back, back), after_gap=looked != "stale").verdict
     assert (found.verdict, found.patience_ms) == ("moving", MINUTE)
     for now in seconds(21 + GAP_S, 21 + GAP_S + 61):
-        found = judge.judge(look(now, back)).verdict
+        found = judge.see(look(now, back)).verdict
     assert (found.verdict, found.age_ms, found.patience_ms) == ("unknown", 61 * SECOND, MINUTE)
 
 
 def test_the_gap_is_in_the_age_of_a_watermark_that_is_the_same_after_it() -> None:
-    judge = SnapshotJudge()
+    judge = Judge()
     for now in seconds(0, 20):
-        judge.judge(look(now, now))
-    found = judge.judge(look(NOW + 119 * SECOND, NOW + 19 * SECOND), after_gap=True).verdict
+        judge.see(look(now, now))
+    found = judge.see(look(NOW + 119 * SECOND, NOW + 19 * SECOND), after_gap=True).verdict
     assert found.age_ms == 100 * SECOND
 
 
 def test_time_that_was_not_watched_is_no_observed_patience() -> None:
     """The watermark was never seen to advance."""
-    judge = SnapshotJudge()
+    judge = Judge()
     for now in seconds(0, 20):
-        judge.judge(look(now, NOW))
-    found = judge.judge(look(NOW + 119 * SECOND, NOW), after_gap=True).verdict
+        judge.see(look(now, NOW))
+    found = judge.see(look(NOW + 119 * SECOND, NOW), after_gap=True).verdict
     assert (found.verdict, found.reason.code, found.reason.ms) == ("unknown", "too_short", 19 * SECOND)
     for now in seconds(120, 162):
-        found = judge.judge(look(now, NOW)).verdict
+        found = judge.see(look(now, NOW)).verdict
     assert found.reason.code != "too_short"
 
 
@@ -89,7 +90,7 @@ def test_looks_that_are_always_far_apart_are_no_gaps() -> None:
         assert bool(looks.note(now, 1)) == (place in (2, 3))
 
 
-class Job(Target[int]):
+class Job(JudgedTarget[int]):
     """A job whose watermark is `level`; the facts of a poll are its level then."""
 
     level = NOW
@@ -97,8 +98,8 @@ class Job(Target[int]):
     def poll(self) -> int:
         return self.level
 
-    def picture(self, name: str, facts: int, now_ms: int) -> Snapshot:
-        return look(now_ms, facts)
+    def picture(self, name: str, facts: int, now_ms: int) -> Picture:
+        return picture_of(look(now_ms, facts))
 
 
 def test_a_process_that_was_suspended_and_a_poll_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from wmtop.engine.snapshot import UNCOUNTED, Level, Note, Snapshot, SparkProgress
-from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.engine.watermarks.settings import Settings
 
+from tests.judging import Judge
 from tests.snapshots import replace, snapshot_for
 
 NOW = 1_800_000_000_000
@@ -22,10 +22,10 @@ def seen(notes: list[Note], **more: Any) -> Snapshot:
 
 
 def verdict_after(notes: list[Note], seconds: int) -> str:
-    judge, last = SnapshotJudge(60 * SECOND), ""
+    judge, last = Judge(60 * SECOND), ""
     for second in range(seconds):
         now = NOW + second * SECOND
-        last = judge.judge(seen(notes, now_ms=now, wall_ms=now)).verdict.verdict
+        last = judge.see(seen(notes, now_ms=now, wall_ms=now)).verdict.verdict
     return last
 
 
@@ -42,7 +42,7 @@ def test_an_idle_query_s_last_batch_had_rows_only_if_they_left_the_watermark_as_
     progress = SparkProgress(batch_timestamp_ms=NOW + 15 * SECOND, batches_unmoved=unmoved)
     shown = replace(seen([Note(NOW, "query_idle", {})]), level=Level(NOW - 60 * SECOND, moved_ms=NOW))
     shown = replace(shown, spark=progress, now_ms=NOW + 70 * SECOND)
-    assert SnapshotJudge(60 * SECOND).judge(shown).verdict.verdict == verdict
+    assert Judge(60 * SECOND).see(shown).verdict.verdict == verdict
 
 
 @pytest.mark.parametrize(("unread", "verdict"), [(0, "waiting"), (6, "unknown")])
@@ -51,4 +51,4 @@ def test_an_idle_query_with_unread_records_does_not_just_wait_for_data(unread: i
     channels = [replace(UNCOUNTED, channel="0", max_event_ms=NOW, backlog=unread)]
     shown = replace(seen([Note(NOW, "query_idle", {})], channels=channels), now_ms=NOW + 70 * SECOND)
     shown = replace(shown, level=Level(NOW - 60 * SECOND, moved_ms=NOW))
-    assert SnapshotJudge(60 * SECOND).judge(shown).verdict.verdict == verdict
+    assert Judge(60 * SECOND).see(shown).verdict.verdict == verdict

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from wmtop.engine.verdict.verdict import Evidence, judged
+from wmtop.engine.verdict.evidence import Evidence
+from wmtop.engine.verdict.verdict import judged
 from wmtop.engine.watermarks.settings import Session, Settings, Tumbling
 from wmtop.engine.watermarks.times import MIN
 from wmtop.engine.watermarks.watermark_history import Beat, WatermarkHistory

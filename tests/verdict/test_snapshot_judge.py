@@ -25,10 +25,12 @@ from wmtop.engine.snapshot import (
     WatermarkNode,
 )
 from wmtop.engine.snapshot.kinds.flink_job import FlinkJob, FlinkVertex
-from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge, lost_state, verdict_of
+from wmtop.engine.verdict.target_history import RecordedPast
+from wmtop.engine.verdict.verdict import lost_state, verdict_of
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 from wmtop.engine.watermarks.watermark_history import WatermarkHistory
 
+from tests.judging import Judge
 from tests.one_truth import check_all
 from tests.snapshots import replace, snapshot_for
 
@@ -98,20 +100,20 @@ def history(dice: Random) -> list[Moment]:
     return found
 
 
-def judge_of(after: int | None = None) -> SnapshotJudge:
-    return SnapshotJudge(after)
+def judge_of(after: int | None = None) -> Judge:
+    return Judge(after)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_snapshots_are_judged_as_the_text_says(seed: int) -> None:
     dice = Random(seed)
     after = dice.choice([None, 20 * SECOND, 3 * MINUTE])
-    judge, reference = SnapshotJudge(after), VerdictReference(after, "spark", attached=True)
+    judge, reference = Judge(after), VerdictReference(after, "spark", attached=True)
     last_record, moments = None, history(dice)
     for before, moment in zip([moments[0], *moments], moments, strict=False):
         last_record = moment.now if moment.records > before.records else last_record
         quiet = None if last_record is None else moment.now - last_record
-        found = judge.judge(shown(moment, quiet))
+        found = judge.see(shown(moment, quiet))
         verdict = found.verdict
         # The first look sees one batch, however many there were.
         reference_moment = replaced(moment, moment.batches - moments[0].batches + 1)
@@ -136,7 +138,7 @@ def test_a_past_on_record_never_gives_another_verdict_than_having_watched(seed: 
     for place, moment in enumerate(moments):
         seen = moments[: place + 1]
         reference.moments.append(replaced(moment, moment.batches - moments[0].batches + 1))
-        judge = SnapshotJudge()
+        judge = Judge()
         begun = [
             (now.batches, now.now)
             for before, now in zip([None, *seen], seen, strict=False)
@@ -145,8 +147,8 @@ def test_a_past_on_record_never_gives_another_verdict_than_having_watched(seed: 
         past = RecordedPast(tuple((one.now, one.level) for one in seen), tuple(begun))
         quiet = [moment.now - one.now for before, one in pairwise(seen) if one.records > before.records]
         snapshot = shown(moment, min(quiet, default=None))
-        judge.remember(past, snapshot)
-        found = judge.judge(snapshot).verdict
+        judge.recall(past, snapshot)
+        found = judge.see(snapshot).verdict
         if found.verdict != "unknown":
             sure += 1
             assert found.verdict == reference.raw(reference.moments[-1])[0], moment
@@ -157,33 +159,33 @@ def test_a_past_on_record_never_gives_another_verdict_than_having_watched(seed: 
 def test_a_watermark_that_is_frozen_at_the_first_look_has_an_age_of_at_least_that() -> None:
     still = shown(Moment(NOW, NOW, 1, {"a": NOW}, 5, 0))
     judge = judge_of(MINUTE)
-    first = judge.judge(still).verdict
+    first = judge.see(still).verdict
     assert (first.verdict, first.age_ms, first.age_at_least) == ("unknown", 0, True)
     for seconds in range(5, 71, 5):
         now = NOW + seconds * SECOND
-        later = judge.judge(replace(still, now_ms=now, totals=Totals(records=5 + seconds)))
+        later = judge.see(replace(still, now_ms=now, totals=Totals(records=5 + seconds)))
     assert (later.verdict.verdict, later.verdict.age_ms, later.verdict.age_at_least) == ("stalled", 70 * SECOND, True)
     assert later.level.moved_ms is None
-    moved = judge.judge(shown(Moment(NOW + 80 * SECOND, NOW + 1, 9, {"a": NOW + 1}, 90, 0))).verdict
+    moved = judge.see(shown(Moment(NOW + 80 * SECOND, NOW + 1, 9, {"a": NOW + 1}, 90, 0))).verdict
     assert (moved.verdict, moved.age_ms, moved.age_at_least) == ("moving", 0, False)
 
 
 def test_without_an_advance_too_short_a_time_gives_no_verdict() -> None:
-    judge = SnapshotJudge(MINUTE)
+    judge = Judge(MINUTE)
     snapshot = shown(Moment(NOW, NOW, 1, {"a": NOW}, 5, 0), quiet_ms=0)
-    judge.remember(RecordedPast(((NOW - 20 * SECOND, NOW),), ((1, NOW - 20 * SECOND),)), snapshot)
-    verdict = judge.judge(snapshot).verdict
+    judge.recall(RecordedPast(((NOW - 20 * SECOND, NOW),), ((1, NOW - 20 * SECOND),)), snapshot)
+    verdict = judge.see(snapshot).verdict
     assert (verdict.verdict, verdict.reason.code, verdict.reason.ms) == ("unknown", "too_short", 20 * SECOND)
 
 
 def test_the_time_during_which_a_source_was_silent_is_no_stall() -> None:
     """The watermark went on meanwhile: the first answer shows it."""
-    judge = SnapshotJudge()
+    judge = Judge()
     for second in range(90):
         now = NOW + second * SECOND
         snapshot = shown(Moment(now, now, second, {"a": now}, second), quiet_ms=0)
         snapshot = replace(snapshot, level=Level(NOW + 9 * SECOND)) if 10 <= second < 80 else snapshot
-        verdict = judge.judge(replace(snapshot, state="stale" if 10 <= second < 80 else "live")).verdict
+        verdict = judge.see(replace(snapshot, state="stale" if 10 <= second < 80 else "live")).verdict
         if 10 <= second < 80:
             assert (verdict.verdict, verdict.reason.code) == ("unknown", "source_silent")
         elif second:
@@ -194,39 +196,39 @@ def test_the_time_during_which_a_source_was_silent_is_no_stall() -> None:
 def test_a_topic_without_a_reader_has_nothing_unread(
     part: type[KafkaTopic | ConsumerGroup], verdict: VerdictName
 ) -> None:
-    judge, found = SnapshotJudge(MINUTE), "unknown"
+    judge, found = Judge(MINUTE), "unknown"
     for seconds in range(0, 200, 5):
         still = shown(Moment(NOW + seconds * SECOND, NOW, 1, {"0": NOW}, 5, 0))
         channels = [replace(view, backlog=None) for view in still.channels]
         target = part([SourcePosition("t", None, None)])
         still = replace(still, source=SourceView("any", "orders"), channels=channels, target=target)
-        found = judge.judge(still).verdict.verdict
+        found = judge.see(still).verdict.verdict
     assert found == verdict
 
 
 def test_a_query_that_was_recreated_is_observed_from_then_on() -> None:
-    judge = SnapshotJudge()
+    judge = Judge()
     for second in range(70):
-        verdict = judge.judge(
+        verdict = judge.see(
             shown(Moment(NOW + second * SECOND, NOW + second * SECOND, second, {"a": NOW}, second))
         ).verdict
     assert verdict.verdict == "moving"
-    again = judge.judge(shown(Moment(NOW + 71 * SECOND, NOW, 71, {"a": NOW}, 71))).verdict
+    again = judge.see(shown(Moment(NOW + 71 * SECOND, NOW, 71, {"a": NOW}, 71))).verdict
     assert (again.verdict, again.reason.code) == ("unknown", "too_short")
 
 
 def test_another_query_of_the_same_name_is_observed_from_then_on() -> None:
     """A job that was started afresh: its watermark is ahead of the old one's, which is no advance of anything."""
-    judge = SnapshotJudge()
+    judge = Judge()
     moments = [Moment(NOW + n * SECOND, NOW + n * SECOND, n, {"a": NOW + n * SECOND}, n) for n in range(75)]
     for moment in moments[:70]:
         snapshot = shown(moment, quiet_ms=0)
-        verdict = judge.judge(replace(snapshot, spark=replace(snapshot.spark, query_id="1"))).verdict
+        verdict = judge.see(replace(snapshot, spark=replace(snapshot.spark, query_id="1"))).verdict
     assert verdict.verdict == "moving"
     for moment in moments[70:]:
         ahead = Moment(moment.now, NOW + 60 * MINUTE, moment.batches - 70, moment.event_times, moment.records)
         snapshot = shown(ahead, quiet_ms=0)
-        verdict = judge.judge(replace(snapshot, spark=replace(snapshot.spark, query_id="2"))).verdict
+        verdict = judge.see(replace(snapshot, spark=replace(snapshot.spark, query_id="2"))).verdict
         assert (verdict.verdict, verdict.reason.code, verdict.speed) == ("unknown", "too_short", None)
 
 
@@ -282,7 +284,7 @@ def test_an_input_whose_watermark_advances_shows_that_the_query_s_is_stalled(
     other: bool, verdict: str, known: str
 ) -> None:
     """Of two inputs without a tap: one advances, the other holds the query back."""
-    judge = SnapshotJudge()
+    judge = Judge()
     for second in range(0, 130, 5):
         now, level = NOW + second * SECOND, NOW - MINUTE
         ahead = replace(WatermarkNode("a", 0), **{known: now if other else level})
@@ -290,8 +292,9 @@ def test_an_input_whose_watermark_advances_shows_that_the_query_s_is_stalled(
         one = snapshot_for(
             name="q", state="live", batch=second, now_ms=now, wall_ms=now, settings=SETTINGS, level=Level(level),
             totals=Totals(None, None, None, None, None, None), spark=SparkProgress(nodes=nodes),
+            origin={"batch": "checkpoint"},
         )  # fmt: skip
-        last = judge.judge(one).verdict
+        last = judge.see(one).verdict
     assert last.verdict == verdict
 
 
@@ -299,14 +302,14 @@ def test_a_task_that_keeps_its_watermark_back_while_its_sources_advance_is_stall
     """Async I/O without an answer: the barrel's own channels show nothing of the sources."""
 
     def verdict(moves: str) -> str:
-        judge, found = SnapshotJudge(MINUTE), Verdict("unknown")
+        judge, found = Judge(MINUTE), Verdict("unknown")
         for second in range(0, 91, 5):
             now = NOW + second * SECOND
             ids = (("s", []), ("a", ["s"]), ("w", ["a"]), ("x", []))
             tasks = [
                 FlinkVertex(id, id, 1, "RUNNING", inputs, output_ms=now if id == moves else NOW) for id, inputs in ids
             ]
-            found = judge.judge(flink_snapshot(now, {"#0": NOW}, tasks, level=Level(watermark_ms=NOW))).verdict
+            found = judge.see(flink_snapshot(now, {"#0": NOW}, tasks, level=Level(watermark_ms=NOW))).verdict
         return found.verdict
 
     assert verdict("s") == "stalled"
@@ -316,13 +319,13 @@ def test_a_task_that_keeps_its_watermark_back_while_its_sources_advance_is_stall
 @pytest.mark.parametrize(("reads", "verdict"), [("s", "stalled"), ("x", "waiting"), ("", "waiting")])
 def test_records_that_a_source_reads_show_that_a_frozen_watermark_is_stalled(reads: str, verdict: str) -> None:
     """One record from the future, or a key without data: all else is read, and no watermark in the job moves."""
-    judge, found = SnapshotJudge(MINUTE), Verdict("unknown")
+    judge, found = Judge(MINUTE), Verdict("unknown")
     for second in range(0, 91, 5):
         of = {"s": [], "w": ["s"], "x": []}
         tasks = [FlinkVertex(id, id, 1, "RUNNING", of[id], read=second * (id == reads), output_ms=NOW) for id in of]
         channels = [ChannelView("in-0", NOW, None, "active", records=None, backlog=0)]
         seen = flink_snapshot(NOW + second * SECOND, {}, tasks, level=Level(watermark_ms=NOW))
-        found = judge.judge(replace(seen, channels=channels)).verdict
+        found = judge.see(replace(seen, channels=channels)).verdict
     assert found.verdict == verdict
 
 
@@ -332,22 +335,22 @@ def test_records_that_a_source_reads_show_that_a_frozen_watermark_is_stalled(rea
 )
 def test_records_that_wait_have_come_also_while_the_source_reads_none(cause: Cause, verdict: str) -> None:
     """A task that works on a record for long keeps its source from reading: what waits there is not over."""
-    judge, found = SnapshotJudge(MINUTE), list[str]()
+    judge, found = Judge(MINUTE), list[str]()
     for second in range(0, 300, 5):
         now = NOW + second * SECOND
         task = FlinkVertex("s", "s", 1, "RUNNING", [], read=min(second, 30), output_ms=NOW)
         level = Level(watermark_ms=NOW, holder=Holder("#0", NOW, cause))
-        found.append(judge.judge(flink_snapshot(now, {"#0": NOW}, [task], level=level)).verdict.verdict)
+        found.append(judge.see(flink_snapshot(now, {"#0": NOW}, [task], level=level)).verdict.verdict)
     assert set(found[20:]) == {verdict}, "it does not change"
 
 
 def test_a_channel_is_stuck_once_the_watermark_s_patience_is_over_and_not_before() -> None:
     """Flink's samples call a split stuck if it is the same in two of them, 35 ms after the watermark reached it."""
-    judge, seen = SnapshotJudge(10 * SECOND), list[Snapshot]()
+    judge, seen = Judge(10 * SECOND), list[Snapshot]()
     for second in range(15):
         now, level = NOW + second * SECOND, NOW - 2 * MINUTE if second < 2 else NOW - MINUTE
         splits = {"in-2": NOW - MINUTE, "in-1": NOW - 30 * SECOND, "in-0": NOW + second * SECOND}
-        found = judge.judge(
+        found = judge.see(
             flink_snapshot(
                 now,
                 splits,
@@ -377,5 +380,5 @@ def test_a_job_that_a_restart_left_without_a_watermark_is_stalled_while_records_
         seen = flink_snapshot(now, {"a": now}, [], level=Level(watermark_ms=mark, moved_ms=moved_ms))
         ahead_ms = 7_000  # the JobManager's clock
         job = replace(seen.job, clock_ms=now + ahead_ms, running_ms=began + ahead_ms)
-        found[second] = judge.judge(replace(seen, flink=job)).verdict.verdict
+        found[second] = judge.see(replace(seen, flink=job)).verdict.verdict
     assert [found[second] for second in (35, 40, 70, 75, 95)] == ["moving", *["unknown"] * 2, *["stalled"] * 2]

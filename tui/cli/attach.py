@@ -40,7 +40,7 @@ from .targets import free_name, member_of
 
 if TYPE_CHECKING:  # a target's reader, or asyncio, is imported by the command that uses it
     from ...engine.targets.own import RunningEngine
-    from ...engine.targets.target import Target
+    from ...engine.targets.target import JudgedTarget
 
 
 @with_target_options(*TARGET_OPTIONS)
@@ -119,7 +119,7 @@ def attach(
 
 
 def watch(
-    target: "Target[Any]",
+    target: "JudgedTarget[Any]",
     name: str | None,
     base: str,
     record: Path | None,

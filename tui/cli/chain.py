@@ -21,8 +21,9 @@ from ...engine.snapshot.continuity import held_since
 from ...engine.system.errors import UsageError
 from ...engine.system.places import variable_path
 from ...engine.targets.fleet import TargetWatch, Watcher
-from ...engine.targets.target import NOT_KNOWN, AttachedTarget, Target
+from ...engine.targets.target import NOT_KNOWN, AttachedTarget, JudgedTarget
 from ...engine.text.formatting import DAY, counted
+from ...engine.verdict.evidence import Picture
 from ...engine.watermarks.counts import NOTHING_COUNTED
 from ..words.chain import text_lines
 from .attach import watch
@@ -57,7 +58,7 @@ class ChainLook(Struct, frozen=True):
     lost: Sequence[str] = ()
 
 
-class ChainTarget(Target[ChainLook]):
+class ChainTarget(JudgedTarget[ChainLook]):
     """The configured targets as one: it is watched, checked and recorded as any other."""
 
     step = "looking at the targets"
@@ -92,12 +93,12 @@ class ChainTarget(Target[ChainLook]):
         self._watching.wait(was_looked_at_twice, FIRST_LOOK_MS / 1_000)
         return self.poll()
 
-    def picture(self, name: str, facts: ChainLook, now_ms: int) -> Snapshot:
-        """Its watermark is the event time at the end of the shown way; no hop is a channel."""
+    def picture(self, name: str, facts: ChainLook, now_ms: int) -> Picture:
+        """Its watermark is the event time at the end of the shown way; no hop is a channel, each is judged apart."""
         chain = facts.chain
         last_ms = chain.hops[chain.way[-1]].own_ms if chain.way else None
         self._holder = _holder(chain, self._holder, now_ms)
-        return Snapshot(
+        shown = Snapshot(
             name=name,
             state="partial" if facts.lost else "live",
             now_ms=now_ms,
@@ -111,6 +112,7 @@ class ChainTarget(Target[ChainLook]):
             target=chain,
             origin={"level": NAME},
         )
+        return Picture(shown, evidence=None)
 
     def close(self) -> None:
         if self._watcher is not None:

@@ -1,13 +1,12 @@
 """What every kind of target can be asked: the base of the parts of a snapshot that only one kind has."""
 
 from collections.abc import Collection, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from msgspec import Struct
 
-from ...watermarks.watermark_history import Beat
 from ..source import SourcePosition, SourceView
-from ..watermark import ChannelView, Level
+from ..watermark import ChannelView, Level, Verdict
 
 JobLanguage = Literal["spark", "flink_java", "flink_sql"]
 """What a job is written in, as far as the lines that set its watermark differ."""
@@ -75,9 +74,9 @@ class AnyTarget(Struct, frozen=True):
         """The names of topics and targets in it, which are to a reader what the names of channels are."""
         return []
 
-    def beat(self, source: SourceView | None) -> Beat:
-        """What happens again and again while it is well, by which a verdict is patient."""
-        return "sample"
+    def with_task_verdicts(self, verdicts: Sequence[Verdict]) -> tuple[Self, Verdict | None]:
+        """With a verdict on each of its tasks, in their order, and the worst of them; None: there is none."""
+        return self, None
 
     def own_time_ms(self, level: Level) -> int | None:
         """The time (epoch ms) that its windows wait for; `level`: the snapshot's watermark."""

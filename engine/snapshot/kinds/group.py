@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 from typing import ClassVar, Literal
 
-from ...watermarks.watermark_history import Beat
 from ..source import SourcePosition, SourceView
 from ..watermark import ChannelView
 from .any_target import AnyTarget, JobLanguage, topics_of
@@ -24,9 +23,6 @@ class ConsumerGroup(AnyTarget, frozen=True):
     def written_in(self) -> JobLanguage:
         """Only the positions of its reader are known: it may be a Flink job."""
         return "flink_java"
-
-    def beat(self, source: SourceView | None) -> Beat:
-        return "group"
 
     def topics_read(
         self, source: SourceView | None, channels: Sequence[ChannelView], known: Collection[str]

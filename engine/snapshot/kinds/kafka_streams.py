@@ -5,13 +5,13 @@ its end plus grace.
 """
 
 from collections.abc import Collection, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ...watermarks.watermark_history import Beat
 from ..source import SourcePosition, SourceView
-from ..watermark import WORST_FIRST, ChannelView, Level, Reason, VerdictName
+from ..watermark import WORST_FIRST, ChannelView, Level, Reason, Verdict, VerdictName
 from .any_target import AnyTarget, JobLanguage
 
 
@@ -105,6 +105,15 @@ class KafkaStreams(AnyTarget, frozen=True):
         """The clock that the verdict is about, by `badness`."""
         return min(self.clocks, key=badness, default=None)
 
+    def with_task_verdicts(self, verdicts: Sequence[Verdict]) -> tuple[Self, Verdict | None]:
+        clocks = [
+            replace(clock, verdict=own.verdict, age_ms=own.age_ms, age_at_least=own.age_at_least, reason=own.reason)
+            for clock, own in zip(self.clocks, verdicts, strict=True)
+        ]
+        pairs = zip(clocks, verdicts, strict=True)
+        worst = min(pairs, key=lambda pair: badness(pair[0]), default=(None, None))[1]
+        return replace(self, clocks=clocks), worst
+
     @property
     def target_kind(self) -> str:
         return "kafka_streams"
@@ -113,9 +122,6 @@ class KafkaStreams(AnyTarget, frozen=True):
     def written_in(self) -> JobLanguage:
         """It is a consumer group, and has that one's lines."""
         return "flink_java"
-
-    def beat(self, source: SourceView | None) -> Beat:
-        return "group"
 
     def own_time_ms(self, level: Level) -> int | None:
         return level.watermark_ms if self.worst is None else self.worst.time_ms

@@ -7,7 +7,6 @@ from msgspec import Struct, field
 
 from ...watermarks.explain import ExplainedColumn
 from ...watermarks.settings import SettingsChange
-from ...watermarks.watermark_history import Beat
 from ..source import SourceView
 from ..spark_progress import SparkProgress
 from ..watermark import ChannelView
@@ -51,9 +50,6 @@ class OwnRun(AnyTarget, frozen=True):
     @property
     def target_kind(self) -> str:
         return "own"
-
-    def beat(self, source: SourceView | None) -> Beat:
-        return "replay" if source is not None and source.is_replay else "run"
 
     def load(self, *, is_stale: bool) -> Load:
         """That of its last batch, which stays what it was."""

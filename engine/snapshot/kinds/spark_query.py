@@ -6,7 +6,6 @@ from typing import Literal
 from msgspec import Struct
 
 from ...watermarks.lateness import WhatIf
-from ...watermarks.watermark_history import Beat
 from ..source import SourcePosition, SourceView
 from ..spark_progress import SparkProgress
 from ..watermark import ChannelView
@@ -58,9 +57,6 @@ class SparkQuery(AnyTarget, frozen=True):
     @property
     def topics_written(self) -> list[str]:
         return self.spark.writes or []
-
-    def beat(self, source: SourceView | None) -> Beat:
-        return "spark"
 
     def load(self, *, is_stale: bool) -> Load:
         """That of its last batch, which stays what it was."""

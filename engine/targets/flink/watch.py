@@ -13,10 +13,11 @@ from ...snapshot import FlinkJob, Snapshot, SourceView
 from ...system import clock
 from ...system.errors import RunError, UsageError, enumerated
 from ...system.rest import RestError, RestSecurity
+from ...verdict.evidence import Picture
 from ..clock import MIN_SKEW_MS, TargetClock
 from ..own import name_of
 from ..spark.files import SourceOffsets
-from ..target import AttachedTarget, Target, TargetOptions
+from ..target import AttachedTarget, JudgedTarget, TargetOptions
 from ..topic import TopicFacts
 from .attribution import attribution_of, snapshot_of
 from .facts import IDLE_STEP_MS, FlinkFacts, lacks, with_sample
@@ -32,6 +33,7 @@ from .rest import (
     update_interval_ms,
 )
 from .samples import RUNS, Graph, JobSample, ListedJob, SampledSplit, UnreadBySplit, UnreadPartition, splits_of
+from .verdict_evidence import verdict_evidence_of
 
 SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
@@ -156,7 +158,7 @@ class Answers:
         return False
 
 
-class FlinkWatch(Target[FlinkFacts]):
+class FlinkWatch(JudgedTarget[FlinkFacts]):
     """A Flink job: `wanted` is its id or name; None: the only running one."""
 
     step = "asking the JobManager"
@@ -230,10 +232,10 @@ class FlinkWatch(Target[FlinkFacts]):
                 return facts
             time.sleep(self.every_s)
 
-    def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Snapshot:
+    def picture(self, name: str, facts: FlinkFacts, now_ms: int) -> Picture:
         """The facts of one poll as they are at `now_ms` (epoch ms)."""
         self._before = snapshot_of(facts, now_ms, name=name, source=self.describe(), before=self._before)
-        return self._before
+        return Picture(self._before, verdict_evidence_of(self._before))
 
     def close(self) -> None:
         """Close the connections."""

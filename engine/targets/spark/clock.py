@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ...snapshot import Snapshot, SparkQuery
-from ...verdict.verdict import RecordedPast
+from ...verdict.target_history import RecordedPast
 from ..clock import Offset, TargetClock, offset_by_files
 from .facts import QueryFacts
 

@@ -227,12 +227,9 @@ def snapshot_of_query(
 def _condition(facts: QueryFacts, query: QueryState) -> Condition:
     """The query's condition, and what of it and its source cannot be read."""
     known = query.condition
-    continuous = known.continuous or facts.stored.continuous
-    has_stopped = query.state == "stale" and known.standstill is not None
     return replace(
         known,
-        settled=continuous or known.pause == "unknown" or has_stopped,
-        continuous=continuous,
+        continuous=known.continuous or facts.stored.continuous,
         source_silent=(facts.topics and facts.topics.trouble) or None,
         unreadable=next(_unread_parts(facts), None),
     )

@@ -19,10 +19,11 @@ from ...feed.recording_writer import RecordingWriter
 from ...snapshot import Snapshot, SourceView, SparkQuery, WindowsUnknown
 from ...system import clock
 from ...system.errors import UsageError
-from ...verdict.verdict import RecordedPast, SnapshotJudge
+from ...verdict.evidence import Picture
+from ...verdict.target_history import RecordedPast, TargetHistory
 from ...watermarks.settings import Settings
 from ..clock import offset_note, proves_nothing
-from ..target import Target
+from ..target import JudgedTarget
 from .checkpoint import MAX_CLOCK_SKEW_MS, CheckpointFacts, CheckpointTap, RecordedBatch, check, is_checkpoint
 from .clock import DriverClock, past_in_our_time
 from .event_log import EventLogTap
@@ -34,6 +35,7 @@ from .operators import WindowShape, window_spec_of
 from .plan import PlanFacts
 from .query_snapshot import settings_of_query, snapshot_of_query
 from .reports import JobReports, RemoteFiles, Reports, choose, name_in, report_of, sure_of
+from .verdict_evidence import verdict_evidence_of
 
 if TYPE_CHECKING:  # load the Kafka client only if there is a broker, Arrow only if there is a store
     from ..topic.broker import BrokerTap
@@ -56,7 +58,7 @@ class WindowsTap(Protocol):
         ...
 
 
-class QueryWatch(Target[QueryFacts]):
+class QueryWatch(JudgedTarget[QueryFacts]):
     """A `Watched` query, found by its checkpoint or its `reports`: either leads to the other.
 
     `windows` makes what reads its open windows (None: they are not read); `broker` is asked for the event times of what
@@ -145,7 +147,7 @@ class QueryWatch(Target[QueryFacts]):
         topics = None if self._broker is None else self._broker.poll(offsets_of(facts), _time_in_records(facts.plan))
         return replace(facts, windows=windows, window=window_spec_of(windows or (), self._shapes), topics=topics)
 
-    def picture(self, name: str, facts: QueryFacts, now_ms: int) -> Snapshot:
+    def picture(self, name: str, facts: QueryFacts, now_ms: int) -> Picture:
         """The facts of one poll as they are at `now_ms` (epoch ms); nothing ages in a copy that was fetched before."""
         as_of_ms = None if self._remote is None or self._trouble is not None else self._remote.as_of_ms
         offset = self._clock.offset
@@ -157,7 +159,9 @@ class QueryWatch(Target[QueryFacts]):
         )
         shown = self._clock.in_our_time(self._before, now_ms)
         condition = replace(shown.condition, clock_ahead=proves_nothing(offset))
-        return replace(shown, condition=condition, notes=[*offset_note(offset, now_ms, "driver"), *shown.notes])
+        notes = [*offset_note(offset, now_ms, "driver"), *shown.notes]
+        shown = replace(shown, condition=condition, notes=notes)
+        return Picture(shown, verdict_evidence_of(shown))
 
     def past(self, facts: QueryFacts, now_ms: int) -> RecordedPast:
         """The recorded past from its checkpoint, else its event log; call it after `picture`."""
@@ -330,7 +334,7 @@ class _RunRecorder:
         self._writer = writer
         self._last: QueryRun | None = None
         self._before: Snapshot | None = None
-        self._judge = SnapshotJudge()
+        self._history = TargetHistory()
 
     def write(self, run: QueryRun, *, alive: bool, state: QueryFacts = _NO_STATE) -> None:
         """Write a snapshot of a run, with what its checkpoint holds."""
@@ -345,7 +349,7 @@ class _RunRecorder:
             now_ms=run.last_event_ms or (self._before and self._before.now_ms) or self._whole.started_ms or 0,
             before=self._before,
         )
-        self._writer.append(self._judge.judge(self._before))
+        self._writer.append(self._history.judge(Picture(self._before, verdict_evidence_of(self._before))))
         self.count += 1
 
     def end(self) -> None:

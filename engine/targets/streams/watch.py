@@ -21,16 +21,18 @@ from ...snapshot import (
 )
 from ...snapshot.continuity import changed_ms
 from ...system.errors import UsageError, one_line
+from ...verdict.evidence import Picture
 from ...watermarks.counts import NOTHING_COUNTED, RateMeter
 from ...watermarks.settings import Settings, Tumbling
 from ..own import name_of
-from ..target import NOT_KNOWN, AttachedTarget, Target, TargetOptions
+from ..target import NOT_KNOWN, AttachedTarget, JudgedTarget, TargetOptions
 from ..topic import RECORD, PartitionFacts, TopicFacts
 from ..topic.broker import time_path
 from ..topic.consumer import TopicWatch, no_member, positions_of, unread_alone
 from ..topic.unread import behind_end_ms, unread_now
 from .clocks import CommittedTime, WindowRule, channel_of, clocks_of
 from .group import GroupFacts, GroupTap, has_suppress
+from .verdict_evidence import picture_of_application
 
 _HOUR_MS = 3_600_000
 _ORIGIN = {"channels": "commits", "clocks": "commits", "sources": "broker", "positions": "consumer group"}
@@ -48,7 +50,7 @@ def open_group(address: str, options: TargetOptions) -> AttachedTarget:
     return AttachedTarget(watch, name_of(options.group))
 
 
-class GroupWatch(Target[GroupFacts]):
+class GroupWatch(JudgedTarget[GroupFacts]):
     """A group, read by its commits; from the first commit of Kafka Streams on it is an application of it."""
 
     step = "asking the Kafka cluster"
@@ -122,21 +124,41 @@ class GroupWatch(Target[GroupFacts]):
         self._tap.close()
         self._is_open = False
 
-    def picture(self, name: str, facts: GroupFacts, now_ms: int) -> Snapshot:
-        """The snapshot of one poll's facts at `now_ms` (epoch ms)."""
+    def picture(self, name: str, facts: GroupFacts, now_ms: int) -> Picture:
+        """One poll's facts at `now_ms` (epoch ms)."""
         if self._plain is not None and not facts.is_streams:
-            return replace(self._plain.picture(name, facts.topics, now_ms), source=self.describe())
-        return self._application(name, facts, now_ms)
+            seen = self._plain.picture(name, facts.topics, now_ms)
+            return replace(seen, snapshot=replace(seen.snapshot, source=self.describe()))
+        target = self._application(facts)
+        shown = self._snapshot(name, facts, target, now_ms)
+        return picture_of_application(shown, target.clocks, target.sources or ())
 
-    def _application(self, name: str, facts: GroupFacts, now_ms: int) -> Snapshot:
+    def _application(self, facts: GroupFacts) -> KafkaStreams:
         topics, members = facts.topics, facts.members
-        trouble = topics.trouble
-        state: EngineState = "live" if trouble is None else "stale"
         partitions = [TopicPartition(p.topic, p.partition) for p in topics.partitions]
         empty = {TopicPartition(p.topic, p.partition) for p in topics.partitions if p.end == 0}
         again = {channel_of(partition): seen for partition, seen in facts.reprocessed.items()}
         clocks = clocks_of(partitions, facts.times, members.topology, self._rule, empty)
         stores = members.stores | {store for each in facts.times.values() for store in each.closed_to_ms}
+        return KafkaStreams(
+            clocks=[replace(clock, reprocessed=again.get(clock.channels[0])) for clock in clocks],
+            streams=StreamsApplication(
+                id=self._group,
+                protocol=members.protocol,
+                state=members.state,
+                members=members.members,
+                stores=sorted(stores),
+                suppress=True if has_suppress(members.stores) else None,
+                window_ms=self._rule.window_ms,
+                grace_ms=self._rule.grace_ms,
+            ),
+            sources=positions_of(topics, is_known=topics.trouble is None),
+        )
+
+    def _snapshot(self, name: str, facts: GroupFacts, target: KafkaStreams, now_ms: int) -> Snapshot:
+        topics = facts.topics
+        trouble = topics.trouble
+        state: EngineState = "live" if trouble is None else "stale"
         return Snapshot(
             name=name,
             state=state,
@@ -147,20 +169,7 @@ class GroupWatch(Target[GroupFacts]):
             channels=self._channels.views(topics, facts.times, now_ms),
             windows=Windows(open_count=None, fired=None, late_firings=None, unknown="not_in_broker"),
             totals=NOTHING_COUNTED,
-            target=KafkaStreams(
-                clocks=[replace(clock, reprocessed=again.get(clock.channels[0])) for clock in clocks],
-                streams=StreamsApplication(
-                    id=self._group,
-                    protocol=members.protocol,
-                    state=members.state,
-                    members=members.members,
-                    stores=sorted(stores),
-                    suppress=True if has_suppress(members.stores) else None,
-                    window_ms=self._rule.window_ms,
-                    grace_ms=self._rule.grace_ms,
-                ),
-                sources=positions_of(topics, is_known=trouble is None),
-            ),
+            target=target,
             origin=_ORIGIN,
             condition=Condition(source_silent=trouble, no_member=trouble is None and unread_alone(topics) > 0),
             notes=no_member(topics, now_ms) if trouble is None else [Note(now_ms, "broker_silent", {"why": trouble})],

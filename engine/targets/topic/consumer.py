@@ -20,6 +20,7 @@ from ...snapshot import (
     Uncommitted,
 )
 from ...system.errors import UsageError, one_line
+from ...verdict.evidence import Picture
 from ...verdict.monitor_snapshot import snapshot_of
 from ...watermarks.channels import Unread
 from ...watermarks.counts import NOTHING_COUNTED, RateMeter
@@ -28,10 +29,11 @@ from ...watermarks.observation import BatchObservation, Group
 from ...watermarks.settings import Settings
 from ..clock import MIN_SKEW_MS
 from ..own import name_of
-from ..target import AttachedTarget, Target, TargetOptions
+from ..target import AttachedTarget, JudgedTarget, TargetOptions
 from . import RECORD, PartitionFacts, TopicFacts
 from .broker import TopicTap, time_path
 from .unread import behind_end_ms, least_unread, unread_now
+from .verdict_evidence import evidence_of_group, evidence_of_topic
 
 _HOUR_MS = 3_600_000
 COMMITTED_WITHIN_MS = 15_000
@@ -50,7 +52,7 @@ def open_topic(address: str, options: TargetOptions) -> AttachedTarget:
     return AttachedTarget(watch, name_of(options.group or topic))
 
 
-class TopicWatch(Target[TopicFacts]):
+class TopicWatch(JudgedTarget[TopicFacts]):
     """A topic, each partition a channel, read up to the position of the group in `options`, without one to its end.
 
     Facts about several topics of a group are shown the same way.
@@ -100,8 +102,18 @@ class TopicWatch(Target[TopicFacts]):
         """Disconnect."""
         self._tap.close()
 
-    def picture(self, name: str, facts: TopicFacts, now_ms: int) -> Snapshot:
-        """The snapshot of one poll's facts at `now_ms` (epoch ms)."""
+    def picture(self, name: str, facts: TopicFacts, now_ms: int) -> Picture:
+        """One poll's facts at `now_ms` (epoch ms)."""
+        positions = positions_of(facts, is_known=self._group is not None and facts.trouble is None)
+        shown = self._snapshot(name, facts, now_ms)
+        if self._group is None:
+            shown = replace(shown, target=KafkaTopic(positions), origin=_ORIGIN)
+            return Picture(shown, evidence_of_topic(shown))
+        shown = replace(shown, target=ConsumerGroup(positions), origin={**_ORIGIN, "positions": "consumer group"})
+        return Picture(shown, evidence_of_group(shown, positions))
+
+    def _snapshot(self, name: str, facts: TopicFacts, now_ms: int) -> Snapshot:
+        """What is the same of a topic and a group."""
         if facts.ids != self._facts.ids or _has_gone_back(self._facts, facts):
             self._reset(facts)
         unread, since = self._unread(facts, now_ms), self._monitor.now_ms
@@ -129,10 +141,6 @@ class TopicWatch(Target[TopicFacts]):
             channels=_channels(seen.channels, facts),
             windows=replace(seen.windows, unknown="not_in_broker"),
             totals=NOTHING_COUNTED,
-            target=(KafkaTopic if self._group is None else ConsumerGroup)(
-                positions_of(facts, is_known=self._group is not None and facts.trouble is None)
-            ),
-            origin=_ORIGIN if self._group is None else {**_ORIGIN, "positions": "consumer group"},
             condition=_condition(facts, is_group=self._group is not None),
         )
 

@@ -17,7 +17,7 @@ from wmtop.engine.system.rest import RestSecurity
 from wmtop.engine.targets.flink.demo import compile_job, flink_jars
 from wmtop.engine.targets.flink.facts import FlinkFacts
 from wmtop.engine.targets.flink.watch import FlinkWatch
-from wmtop.engine.verdict.verdict import SnapshotJudge
+from wmtop.engine.verdict.target_history import TargetHistory
 from wmtop.engine.watermarks.times import MIN
 
 FLINK_VERSION = os.environ.get("WMTOP_TEST_FLINK", "2.3.0")
@@ -141,7 +141,7 @@ class Watching:
     def __init__(
         self, url: str, wanted: str | None = None, operator: str | None = None, horizon_ms: int = 5_000
     ) -> None:
-        self.judge = SnapshotJudge(horizon_ms)
+        self.judge = TargetHistory(horizon_ms)
         self.watch = FlinkWatch(url, wanted, operator, RestSecurity())
         self.watch.open()
         self.facts: FlinkFacts | None = None

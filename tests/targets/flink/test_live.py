@@ -104,7 +104,7 @@ def test_a_split_that_never_sent_holds_without_an_idle_timeout(flink: Flink) -> 
     seen = second.see(lambda s: s.channels, "the second window's inputs")
     assert {one.channel for one in seen.channels} == {"left-0", "left-1", "right-0", "right-1"}
     assert seen.level.holder.channel != "right-1"
-    assert seen.job.operator != watching.watch.picture("x", watching.facts, 0).job.operator
+    assert seen.job.operator != watching.watch.picture("x", watching.facts, 0).snapshot.job.operator
 
 
 def test_a_source_subtask_without_a_split_holds(flink: Flink) -> None:

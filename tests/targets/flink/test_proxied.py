@@ -64,7 +64,7 @@ def test_a_jobmanager_whose_clock_differs_is_neither_stale_nor_fresh_for_ever(fl
         assert 0 <= seen.job.clock_ms - seen.job.sampled_ms < 15_000
         assert abs(seen.job.clock_ms - seen.now_ms - shift_ms) < 5_000
         facts = watching.watch.poll()
-        later = watching.watch.picture("test", facts, seen.now_ms + 60_000)  # no answer has come for a minute
+        later = watching.watch.picture("test", facts, seen.now_ms + 60_000).snapshot  # no answer has come for a minute
         assert later.state == "stale"
 
 

@@ -20,7 +20,7 @@ def look(flink: Flink, job: str) -> Snapshot:
     watch = FlinkWatch(flink.url, job, None, RestSecurity())
     watch.open()
     try:
-        return watch.picture(job, watch.look(), time.time_ns() // 1_000_000)
+        return watch.picture(job, watch.look(), time.time_ns() // 1_000_000).snapshot
     finally:
         watch.close()
 

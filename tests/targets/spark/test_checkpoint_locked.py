@@ -37,9 +37,9 @@ def test_a_checkpoint_that_is_deleted_meanwhile_is_gone_and_not_without_state(tm
     watch = QueryWatch(SourceView("checkpoint", str(place)), checkpoint=place)
     watch.open()
     try:
-        assert watch.picture("q", watch.poll(), 1_700_000_001_000).state == "live"
+        assert watch.picture("q", watch.poll(), 1_700_000_001_000).snapshot.state == "live"
         shutil.rmtree(place)
-        shown = watch.picture("q", watch.poll(), 1_700_000_002_000)
+        shown = watch.picture("q", watch.poll(), 1_700_000_002_000).snapshot
     finally:
         watch.close()
     assert (shown.state, shown.batch) == ("stale", 0)

@@ -36,7 +36,8 @@ from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import report_of
 from wmtop.engine.targets.spark.watch import record
 from wmtop.engine.targets.target import TargetOptions
-from wmtop.engine.verdict.verdict import SnapshotJudge
+
+from tests.judging import Judge
 
 from ...tui.cli.checkpoints import checkpoint
 from .jobs import ORDERS, START_MS, Seen, query
@@ -164,7 +165,7 @@ def test_a_query_without_a_watermark_is_unknown_and_says_so(seen: dict[str, Seen
     run = query(early, "ticking")
     facts = QueryFacts(report=report_of("event log", early, run))
     shown = snapshot_of_query(facts, name="q", source=SourceView("event log", "/q"), now_ms=run.last_event_ms or 0)
-    judged = SnapshotJudge().judge(shown)
+    judged = Judge().see(shown)
     assert (judged.state, judged.verdict.verdict) == ("live", "unknown")
     titles = [finding.title for finding in diagnose(judged, [])]
     assert "Event time is not known: the query has no watermark" in titles

@@ -9,8 +9,9 @@ from wmtop.engine.targets.spark.checkpoint import CheckpointFacts, CheckpointTap
 from wmtop.engine.targets.spark.facts import BatchProgress, QueryFacts, Report, RunningBatch, StateFacts
 from wmtop.engine.targets.spark.query_snapshot import LOG_DELAY_MS, snapshot_of_query
 from wmtop.engine.targets.spark.watch import QueryWatch, past_of
-from wmtop.engine.verdict.verdict import RecordedPast, SnapshotJudge
+from wmtop.engine.verdict.target_history import RecordedPast
 
+from tests.judging import Judge
 from tests.snapshots import replace
 
 from ...tui.cli.checkpoints import history
@@ -101,12 +102,12 @@ def test_short_batches_are_looked_back_for_as_long_as_a_verdict_needs(tmp_path: 
 
 
 def judged(path: Path) -> Verdict:
-    watch, judge = QueryWatch(SourceView("checkpoint", str(path)), checkpoint=path), SnapshotJudge()
+    watch, judge = QueryWatch(SourceView("checkpoint", str(path)), checkpoint=path), Judge()
     watch.open()
     polled = watch.poll()
-    seen = watch.picture("q", polled, NOW)
-    judge.remember(watch.past(polled, NOW), seen)
-    return judge.judge(seen).verdict
+    seen = watch.picture("q", polled, NOW).snapshot
+    judge.recall(watch.past(polled, NOW), seen)
+    return judge.see(seen).verdict
 
 
 def test_the_batch_that_a_run_replays_is_its_own_though_the_checkpoint_has_an_older_time() -> None:
@@ -119,10 +120,10 @@ def test_the_batch_that_a_run_replays_is_its_own_though_the_checkpoint_has_an_ol
     facts = replace(reported(last), checkpoint=own)
     assert [batch.begin_ms for batch in facts.history] == [began, began + SECOND]
     shown = snapshot_of_query(facts, name="q", source=SourceView("event log", "q"), now_ms=NOW)
-    judge = SnapshotJudge()
-    judge.remember(past_of(facts, shown.level.watermark_ms, NOW), shown)
-    assert judge.judge(shown).verdict.verdict == "moving"
-    live = SnapshotJudge().judge(replace(shown, level=replace(shown.level, moved_ms=began)))
+    judge = Judge()
+    judge.recall(past_of(facts, shown.level.watermark_ms, NOW), shown)
+    assert judge.see(shown).verdict.verdict == "moving"
+    live = Judge().see(replace(shown, level=replace(shown.level, moved_ms=began)))
     assert live.verdict.verdict == "moving"
 
 

@@ -169,11 +169,11 @@ def test_nothing_ages_in_a_log_until_it_is_fetched_again(server: Server) -> None
     with closing(opened.target) as watch:
         watch.open()
         facts, later_ms = watch.poll(), time.time_ns() // 1_000_000 + 90_000
-        shown = watch.picture("orders", facts, later_ms)
+        shown = watch.picture("orders", facts, later_ms).snapshot
         assert began_ms <= (shown.now_ms or 0) <= later_ms - 90_000
         assert shown.wall_ms == later_ms
         server.answers["/api/v1/applications/app-1"] = (503, "text/html", b"")
-        assert watch.picture("orders", watch.poll(), later_ms).now_ms == later_ms  # it does not answer now
+        assert watch.picture("orders", watch.poll(), later_ms).snapshot.now_ms == later_ms  # it does not answer now
 
 
 @pytest.mark.parametrize(("took_s", "every_s"), [(0.125, 2.0), (3.0, 30.0), (20.0, 60.0)])
@@ -398,7 +398,7 @@ def test_a_foreach_batch_function_of_several_actions_counts_as_one_of_them(
 
     server.executes([execution(0, None), execution(1, first), execution(2, second)])
     with watched(server) as watch:
-        seen = watch.picture("x", watch.poll(), 1_767_225_700_000)
+        seen = watch.picture("x", watch.poll(), 1_767_225_700_000).snapshot
         rows, dropped = map(int, first)
         assert (seen.spark.dropped_at_least, seen.spark.state_rows) == (dropped, rows)
         assert [one.rows for one in seen.spark.operators or ()] == [rows]
@@ -423,7 +423,7 @@ def test_the_watermark_in_force_in_a_batch_that_runs_or_failed_is_its_own(
     server.executes([batch(0, "COMPLETED", "StateStoreSave", 15_000), batch(1, status, operator, in_force_ms)])
     with watched(server) as watch:
         for _ in range(2):
-            seen = watch.picture("x", watch.poll(), 1_767_225_700_000)
+            seen = watch.picture("x", watch.poll(), 1_767_225_700_000).snapshot
             assert (seen.batch, seen.spark.batch_watermark_ms) == (1, in_force_ms)
             assert seen.spark.in_flight is (status == "RUNNING")
             assert seen.level.watermark_ms == (in_force_ms or 15_000)

@@ -126,7 +126,7 @@ def test_tls_a_login_and_a_path_prefix_before_it(
             assert isinstance(opened, AttachedTarget)
             with closing(opened.target) as watch:
                 watch.open()
-                return watch.picture("counts", watch.poll(), time.time_ns() // 1_000_000)
+                return watch.picture("counts", watch.poll(), time.time_ns() // 1_000_000).snapshot
 
         with pytest.raises(UsageError, match="401"):
             seen(address, options)
@@ -169,7 +169,7 @@ def test_a_driver_shows_what_its_query_reports(job: Job, query: str) -> None:
             "t",
             {"counts": 1_500, "plain": 45_000, "seen": 2_000, "each": 7_000}[query],
         )
-        seen: Snapshot = watch.picture("x", watch.poll(), time.time_ns() // 1_000_000)
+        seen: Snapshot = watch.picture("x", watch.poll(), time.time_ns() // 1_000_000).snapshot
     assert seen.level.watermark_ms is not None
     is_shown_later = query == "plain" and seen.spark.in_flight  # by the page, once the batch has ended
     assert seen.spark.batch_watermark_ms == (None if is_shown_later else seen.level.watermark_ms)

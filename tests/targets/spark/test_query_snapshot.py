@@ -25,9 +25,9 @@ from wmtop.engine.targets.spark.plan import PlanFacts
 from wmtop.engine.targets.spark.query_snapshot import STALE_AFTER_MS, snapshot_of_query, state_of
 from wmtop.engine.targets.spark.watch import past_of
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
-from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.engine.watermarks.settings import Tumbling
 
+from tests.judging import Judge
 from tests.snapshots import replace
 
 NOW = 1_700_000_000_000
@@ -187,9 +187,9 @@ def test_a_query_whose_batch_does_not_end_is_stale() -> None:
 def test_by_a_checkpoint_alone_a_query_without_a_batch_is_not_known_to_be_stuck(later_ms: int) -> None:
     """An idle query writes nothing, as one that has ended or died."""
     shown = picture(facts(), now_ms=NOW + later_ms)
-    judge = SnapshotJudge()
-    judge.remember(past_of(QueryFacts(checkpoint=facts()), LEVEL, NOW + later_ms), shown)
-    judged = judge.judge(replace(shown, wall_ms=shown.now_ms))
+    judge = Judge()
+    judge.recall(past_of(QueryFacts(checkpoint=facts()), LEVEL, NOW + later_ms), shown)
+    judged = judge.see(replace(shown, wall_ms=shown.now_ms))
     assert [one.code for one in diagnose(judged, []) if one.severity == "critical"] == []
     if later_ms > STALE_AFTER_MS:
         assert (shown.state, shown.notes[0].code) == ("stale", "no_new_batch")

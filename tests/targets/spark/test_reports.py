@@ -23,9 +23,10 @@ from wmtop.engine.targets.spark.queries import Queries
 from wmtop.engine.targets.spark.query_snapshot import snapshot_of_query
 from wmtop.engine.targets.spark.reports import Reports, choose, followed, report_of, sure_of
 from wmtop.engine.targets.spark.watch import QueryWatch, past_of
-from wmtop.engine.verdict.verdict import SnapshotJudge, verdict_of
+from wmtop.engine.verdict.verdict import verdict_of
 from wmtop.tui.words.notes import note_text
 
+from tests.judging import Judge
 from tests.snapshots import replace
 
 from ...refusals import refused
@@ -103,7 +104,7 @@ def test_a_checkpoint_in_a_store_that_a_log_or_a_job_names_is_not_read() -> None
     at = Report(tap="publish", run=run(), alive=True, trouble=None, checkpoint="s3a://bucket/checkpoints/orders")
     watch = QueryWatch(SourceView("published query", "a"), reports=Said(at))
     polled = watch.poll()
-    assert (polled.checkpoint, watch.picture("a", polled, NOW).windows.open_count) == (None, None)
+    assert (polled.checkpoint, watch.picture("a", polled, NOW).snapshot.windows.open_count) == (None, None)
 
 
 def test_several_that_run_are_listed() -> None:
@@ -232,9 +233,9 @@ def test_a_watermark_that_no_batch_of_its_run_has_moved_is_not_called_moving(fir
     restarted = replace(LAST, history=history, progress=progress, moved_ms=history[0].begin_ms)
     facts = QueryFacts(report=report_of("driver", Application(app="a", queries=(restarted,)), restarted))
     shown = snapshot_of_query(facts, name="q", source=SourceView("driver", "a"), now_ms=NOW)
-    judge = SnapshotJudge()
-    judge.remember(past_of(facts, shown.level.watermark_ms, NOW), shown)
-    assert (shown.level.watermark_ms, judge.judge(shown).verdict.verdict) == (60_000, verdict)
+    judge = Judge()
+    judge.recall(past_of(facts, shown.level.watermark_ms, NOW), shown)
+    assert (shown.level.watermark_ms, judge.see(shown).verdict.verdict) == (60_000, verdict)
 
 
 def test_the_time_without_a_run_is_neither_age_nor_a_beat() -> None:
@@ -254,12 +255,12 @@ def test_the_time_without_a_run_is_neither_age_nor_a_beat() -> None:
         source = SourceView("published query", "a")
         shown = snapshot_of_query(facts, name="q", source=source, now_ms=now_ms, before=was)
         if was is None:
-            judge.remember(past_of(facts, shown.level.watermark_ms, now_ms), shown)
-        return judge.judge(shown)
+            judge.recall(past_of(facts, shown.level.watermark_ms, now_ms), shown)
+        return judge.see(shown)
 
-    judge = SnapshotJudge()
+    judge = Judge()
     late = seen(restarted, (*before, *after), NOW)
-    judge = SnapshotJudge()
+    judge = Judge()
     first = replace(LAST, run_id="1", started_ms=NOW - down, history=before, progress=None)
     was = seen(first, before, NOW - down + 9_000)
     live = seen(restarted, (*before, *after), NOW, was)
@@ -284,9 +285,9 @@ def test_by_a_checkpoint_alone_one_long_gap_is_not_the_pace_of_a_query(
     )
     facts = QueryFacts(checkpoint=checkpoint)
     shown = snapshot_of_query(facts, name="q", source=SourceView("checkpoint", "/q"), now_ms=NOW + 1_000)
-    judge = SnapshotJudge(None)
-    judge.remember(past_of(facts, shown.level.watermark_ms, NOW + 1_000), shown)
-    assert (judge.judge(shown).verdict.patience_ms or 0) <= patience_min * 60_000
+    judge = Judge(None)
+    judge.recall(past_of(facts, shown.level.watermark_ms, NOW + 1_000), shown)
+    assert (judge.see(shown).verdict.patience_ms or 0) <= patience_min * 60_000
 
 
 def test_a_query_without_a_batch_may_run_its_first_one_or_none_at_all() -> None:

@@ -168,7 +168,7 @@ def test_a_store_that_fails_makes_its_query_stale_with_the_reason_and_it_recover
     remote = stored()
     watch = QueryWatch(SourceView(kind="checkpoint", description=URI), checkpoint=remote.path, remote=remote)
     watch.open()
-    good = watch.picture("orders", watch.poll(), 0)
+    good = watch.picture("orders", watch.poll(), 0).snapshot
     assert good.state == "live"
     if isinstance(fault, tuple):
         s3.fault = fault
@@ -176,14 +176,14 @@ def test_a_store_that_fails_makes_its_query_stale_with_the_reason_and_it_recover
         s3.delay_s = 3.0
     else:
         s3.fault = (500, b"<Error><Code>InternalError</Code></Error>")
-    lost = watch.picture("orders", watch.poll(), 0)
+    lost = watch.picture("orders", watch.poll(), 0).snapshot
     assert (lost.state, lost.batch) == ("stale", 0)
     [said] = [note.args["why"] for note in lost.notes if note.code == "unreadable"]
     assert str(said).startswith(f"{URI}: ")
     assert "\n" not in str(said)
     s3.fault, s3.delay_s = None, 0.0
     upload(s3, fresh, 1)
-    back = watch.picture("orders", watch.poll(), 0)
+    back = watch.picture("orders", watch.poll(), 0).snapshot
     assert (back.state, back.batch) == ("live", 1)
     watch.close()
 
@@ -232,7 +232,7 @@ def test_too_much_state_is_left_out_with_the_reason(
     remote = stored()
     watch = QueryWatch(SourceView(kind="checkpoint", description=URI), checkpoint=remote.path, remote=remote)
     watch.open()
-    windows = watch.picture("orders", watch.poll(), 0).windows
+    windows = watch.picture("orders", watch.poll(), 0).snapshot.windows
     assert (windows.open_count, windows.unknown) == (None, "remote_state")
     assert not any(path.endswith(".delta") for path in s3.asked)
     watch.close()
@@ -253,7 +253,7 @@ def test_state_that_the_store_refuses_is_not_taken_for_none(written: dict[str, W
     watch = QueryWatch(source, checkpoint=written["counts"].path, windows=lambda path: Unreachable())
     watch.open()
     for _ in range(2):
-        windows = watch.picture("orders", watch.poll(), 0).windows
+        windows = watch.picture("orders", watch.poll(), 0).snapshot.windows
         assert (windows.open_count, windows.unknown) == (None, "unreadable")
     watch.close()
 

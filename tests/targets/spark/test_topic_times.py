@@ -13,7 +13,7 @@ from wmtop.engine.targets.target import TargetOptions
 from wmtop.engine.targets.topic import PartitionFacts, TopicFacts
 from wmtop.engine.targets.topic.broker import TopicTap
 from wmtop.engine.targets.topic.consumer import TopicWatch
-from wmtop.engine.verdict.verdict import SnapshotJudge
+from wmtop.engine.verdict.target_history import TargetHistory
 
 ORDERS = TopicPartition("orders", 0)
 NOON = 1_700_000_000_000
@@ -77,7 +77,7 @@ def test_a_group_that_was_reset_has_the_watermark_of_the_records_that_it_reads_a
 
     def seen(position: int, event_ms: int, now_ms: int) -> Snapshot:
         facts = PartitionFacts("orders", 0, 900, NOON, NOON, position, event_ms)
-        return watch.picture("orders", TopicFacts(ids=("id",), partitions=(facts,)), now_ms)
+        return watch.picture("orders", TopicFacts(ids=("id",), partitions=(facts,)), now_ms).snapshot
 
     assert seen(900, NOON, NOON).channels[0].behind_end_ms == 0
     for second in (1, 2, 3):
@@ -89,7 +89,7 @@ def test_a_group_that_was_reset_has_the_watermark_of_the_records_that_it_reads_a
 
 def judged_after(*unread: tuple[int | None, int], seconds: int = 90) -> Snapshot:
     """A group that reads partition 0 on time; of the others nothing was read: its position, and the end there."""
-    watch, judge = TopicWatch(KafkaConfig("localhost:1"), "orders", BILLING), SnapshotJudge(60_000)
+    watch, judge = TopicWatch(KafkaConfig("localhost:1"), "orders", BILLING), TargetHistory(60_000)
     others = [PartitionFacts("orders", n, end, NOON, NOON, at, None) for n, (at, end) in enumerate(unread, 1)]
     snapshot: Snapshot | None = None
     for now_ms in range(NOON, NOON + seconds * 1_000, 1_000):

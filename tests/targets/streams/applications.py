@@ -17,7 +17,7 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.engine.system.java import fetched_jars, find_java
 from wmtop.engine.targets.streams.watch import GroupWatch
 from wmtop.engine.targets.target import TargetOptions
-from wmtop.engine.verdict.verdict import SnapshotJudge
+from wmtop.engine.verdict.target_history import TargetHistory
 
 WINDOW_MS, GRACE_MS = 10_000, 2_000
 BASE_MS = 1_700_000_000_000
@@ -132,7 +132,7 @@ class Application:
         ]
         self._process: subprocess.Popen[bytes] | None = None
         self._watch: GroupWatch | None = None
-        self.judge = SnapshotJudge()
+        self.judge = TargetHistory()
 
     def start(self) -> None:
         with (self._directory / f"{self.id}.log").open("ab") as log:

@@ -11,7 +11,7 @@ import pytest
 from wmtop.engine.doctor.kinds.kafka_streams_words import producer_line
 from wmtop.engine.doctor.rules import diagnose
 from wmtop.engine.snapshot import KafkaStreams, Snapshot
-from wmtop.engine.verdict.verdict import SnapshotJudge
+from wmtop.engine.verdict.target_history import TargetHistory
 
 from .applications import BASE_MS, GRACE_MS, WINDOW_MS, WITHIN_S, Cluster, Emitted, Record, clock_of, console_producer
 from .conftest import StartApplication
@@ -158,7 +158,7 @@ def test_unread_records_of_a_stopped_application_are_backlog_not_quiet(
     cluster.send(*first)
     app.all_read(*first)
     app.stop()
-    app.judge = SnapshotJudge(verdict_after_ms=3_000)
+    app.judge = TargetHistory(verdict_after_ms=3_000)
     cluster.send(Record(topic, 1, BASE_MS + 25_000, "k"))
     seen = app.until(lambda seen: seen.channels[1].backlog and seen.verdict.verdict == "stalled")
     quiet, unread = seen.channels
@@ -284,7 +284,7 @@ def test_a_partition_that_never_had_a_record_is_no_reason_to_know_nothing_of_the
 ) -> None:
     topic = cluster.topic(2)
     app = start([topic], mode="suppress")
-    app.judge = SnapshotJudge(verdict_after_ms=3_000)
+    app.judge = TargetHistory(verdict_after_ms=3_000)
     sent = Record(topic, 0, BASE_MS + 5_000, "k")
     cluster.send(sent)
     app.all_read(sent)
@@ -301,7 +301,7 @@ def test_a_partition_that_never_had_a_record_is_no_reason_to_know_nothing_of_the
 def test_an_application_that_is_slower_than_its_input_is_slow(cluster: Cluster, start: StartApplication) -> None:
     topic = cluster.topic(1)
     app = start([topic], mode="suppress", delay=400)
-    app.judge = SnapshotJudge(verdict_after_ms=5_000)
+    app.judge = TargetHistory(verdict_after_ms=5_000)
 
     def is_slow(seen: Snapshot) -> bool:
         cluster.send(Record(topic, 0, time.time_ns() // 1_000_000, "k"))

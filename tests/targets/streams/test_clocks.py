@@ -102,5 +102,7 @@ def test_an_application_without_a_member_is_known_at_the_first_look(
 ) -> None:
     partition = PartitionFacts("orders", 0, 9, None, None, position, None)
     facts = GroupFacts(topics=TopicFacts(partitions=(partition,), members=members), is_streams=True)
-    seen = GroupWatch(KafkaConfig("localhost:1"), "app", TargetOptions(group="app")).picture("app", facts, BASE)
+    seen = (
+        GroupWatch(KafkaConfig("localhost:1"), "app", TargetOptions(group="app")).picture("app", facts, BASE).snapshot
+    )
     assert [note.code for note in seen.notes] == codes

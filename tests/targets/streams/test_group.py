@@ -48,7 +48,7 @@ class Group:
             watch = GroupWatch(KafkaConfig(self._cluster.bootstrap), self.id, TargetOptions(group=self.id, **options))
             watch.open()
             self._watch = watch
-        return self._watch.picture(self.id, self._watch.poll(), time.time_ns() // 1_000_000)
+        return self._watch.picture(self.id, self._watch.poll(), time.time_ns() // 1_000_000).snapshot
 
     def close(self) -> None:
         self._consumer.close(autocommit=False)

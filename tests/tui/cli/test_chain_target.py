@@ -12,7 +12,7 @@ from wmtop.engine.targets.target import header_of
 from wmtop.engine.verdict.alerts import AlertRule, VerdictChanged
 from wmtop.engine.verdict.chain import chain_of
 from wmtop.engine.verdict.history import history_point
-from wmtop.engine.verdict.verdict import SnapshotJudge
+from wmtop.engine.verdict.target_history import TargetHistory
 from wmtop.tui.cli.chain import ChainLook, ChainTarget
 from wmtop.tui.replay.app import ReplayApp
 from wmtop.tui.screens.doctor import DoctorScreen
@@ -46,7 +46,7 @@ def chain(
 
 def pictures(*chains: Chain) -> list[Snapshot]:
     """The snapshots of a chain that is looked at every ten seconds."""
-    target, judge = ChainTarget([]), SnapshotJudge()
+    target, judge = ChainTarget([]), TargetHistory()
     return [
         judge.judge(target.picture("chain", ChainLook(one), NOW_MS + 10_000 * place))
         for place, one in enumerate(chains)
