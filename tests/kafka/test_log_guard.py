@@ -30,7 +30,7 @@ def cuts(guard: LogGuard, state: LogState, read_to: int, ends: dict[int, int] | 
 @pytest.fixture
 def guard(tmp_path: Path) -> LogGuard:
     """One that knows partition 0 in epoch 4 of the topic `a`."""
-    guard = LogGuard(tmp_path / "logs.json")
+    guard = LogGuard(lambda: tmp_path / "logs.json")
     assert not guard.resume()
     guard.accept({P: LogState("a", 4, 100)})
     return guard
@@ -79,14 +79,14 @@ def test_a_batch_that_was_read_across_a_change_of_leader(guard: LogGuard, epoch_
 
 def test_a_resumed_run_compares_with_what_it_read_before(guard: LogGuard, tmp_path: Path) -> None:
     guard.accept({Q: LogState("a", 9, 5)})
-    again = LogGuard(tmp_path / "logs.json")
+    again = LogGuard(lambda: tmp_path / "logs.json")
     assert again.resume()
     assert again.ids() == {"t": "a"}
     assert cuts(again, LogState("a", 5, 110), 100, {4: 60}) == {P: 60}
     again.accept({P: LogState("a", 5, 110)})
     assert cuts(again, LogState("a", 5, 110), 110) == {}
     (tmp_path / "logs.json").write_text("{")
-    assert not LogGuard(tmp_path / "logs.json").resume()
+    assert not LogGuard(lambda: tmp_path / "logs.json").resume()
 
 
 def test_a_line_of_the_offset_log_gets_the_new_positions() -> None:
