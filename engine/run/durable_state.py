@@ -183,9 +183,9 @@ class StateDirectory:
         `change` makes a source's new line of its old one. Save a state with the digest, then `finish_rewind`: a crash
         in between leaves either the old offsets or the new ones.
         """
-        head, lines = (self._offset_log(batch) or b"").decode().split("\n"), []
-        head, lines = head[:2], [change(line) if line.strip() else line for line in head[2:]]
-        content = "\n".join([*head, *lines])
+        lines = (self._offset_log(batch) or b"").decode().split("\n")
+        of_sources = [change(line) if line.strip() else line for line in lines[2:]]
+        content = "\n".join([*lines[:2], *of_sources])
         try:
             replace_file(self._rewind_file, msgspec.json.encode(_Rewind(batch, content)), sync=True)
         except OSError as error:
