@@ -163,7 +163,7 @@ def source_unreachable(facts: DiagnosisInput) -> Finding | None:
 
 
 def _is_broker_missing(facts: DiagnosisInput) -> bool:
-    """Whether a broker's silence is what makes part of the target unknown."""
+    """Whether part of the target is unknown because its broker does not answer."""
     is_partial = facts.snapshot.state == "partial" and note_of(facts, "snapshot_too_long") is None
     return is_partial and broker_silent(facts) is not None
 

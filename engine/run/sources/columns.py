@@ -239,7 +239,7 @@ def malformed_in(file: TableFile, chunk: Chunk, columns: Columns, first_row: int
 
 
 def _why_no_time_in(values: Any) -> tuple[str | None, WhyNoTime]:
-    """The first of these values, which is no usable time, as text, and why it is none."""
+    """The first of these values, which is not a usable time, as text, and why it is not."""
     is_json = isinstance(values, list)
     value = (values if is_json else _listed(values))[0]
     is_time = not is_json and pa.types.is_temporal(values.type)

@@ -269,7 +269,7 @@ class KafkaProgress(Probe):
 
     def compare(self, cluster: Cluster, ends: Ends) -> None:
         if self._has_cuts(cluster, states_of(self._ids, ends), self.read_to):
-            read_to = self.read_to  # of before the next question: a batch that is applied meanwhile is no cut
+            read_to = self.read_to  # before the logs are asked: a batch applied meanwhile would look like a cut
             if self._has_cuts(cluster, log_states(cluster, self._topics), read_to):
                 self.is_rewind_due = True
 
