@@ -174,7 +174,7 @@ class TopicWatch(Target[TopicFacts]):
             self._monitor.history.moved_ms = None
 
     def _arrivals(self, fresh: dict[str, PartitionFacts], now_ms: int) -> dict[str, int]:
-        """When the last record of each partition arrived (epoch ms); `now_ms` for all if all of that is too long ago."""
+        """When the last record of each partition arrived (epoch ms); `now_ms` for all of them if all are too old."""
         arrived = {name: _arrived_ms(p, now_ms) for name, p in fresh.items()}
         after = self._rules.idle_after_ms or _HOUR_MS
         is_old = all(now_ms - time_ms > after for time_ms in arrived.values())
