@@ -133,12 +133,14 @@ def source_unreachable(facts: DiagnosisInput) -> Finding | None:
     Recognised by: requests to the source fail or time out, or the directory of `run files` is not there.
     What to do: check that the source runs, that this machine reaches it, and that the credentials are right.
     """
-    why, source, stale = broker_silent(facts), facts.snapshot.source, stale_part(facts) == "source-unreachable"
+    stale = stale_part(facts) == "source-unreachable"
     lost = next((note for note in reversed(facts.snapshot.notes) if note.code == "directory_lost"), None)
     if stale and lost is not None:
         return _directory_lost(facts, lost)
-    if not stale and (facts.snapshot.state != "partial" or why is None or note_of(facts, "snapshot_too_long")):
+    if not stale and not _is_broker_missing(facts):
         return None
+    why = broker_silent(facts)
+    source = facts.snapshot.source
     return Finding(
         severity="critical" if stale else "warning",
         size=0.0 if stale else float("inf"),
@@ -154,9 +156,16 @@ def source_unreachable(facts: DiagnosisInput) -> Finding | None:
     )
 
 
+def _is_broker_missing(facts: DiagnosisInput) -> bool:
+    """Whether part of the target is unknown because its broker does not answer."""
+    is_partial = facts.snapshot.state == "partial" and note_of(facts, "snapshot_too_long") is None
+    return is_partial and broker_silent(facts) is not None
+
+
 def _directory_lost(facts: DiagnosisInput, lost: Note) -> Finding:
     """A directory that is away may come back with all its files: nothing has failed yet."""
-    directory, why = f.clean(str(lost.args.get("directory"))), f.clean(str(lost.args.get("why")))
+    directory = f.clean(str(lost.args.get("directory")))
+    why = f.clean(str(lost.args.get("why")))
     return Finding(
         severity="warning",
         size=float("inf"),
