@@ -14,8 +14,8 @@ from wmtop.tui.cli.targets import Look
 from wmtop.tui.words.check import CheckInput, facts_of, lines
 from wmtop.tui.words.fleet import fleet_row
 from wmtop.tui.words.history import alert_text, event_words
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.metrics import ALL_METRICS
-from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.recent import Recent
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.summary import Case, Clip, markdown

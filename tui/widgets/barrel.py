@@ -13,8 +13,8 @@ from ...engine.verdict.blame import channel_named
 from ..words import barrel as scales
 from ..words.barrel import LEFT_OUT, STATES, WATER, Axis, Kind, LogAxis, Scale, Stave
 from ..words.channels import stave_of
+from ..words.kinds import presenter_of
 from ..words.main_screen import Shown
-from ..words.presenter import presenter_of
 from ..words.preview import preview_title
 from ..words.spans import EIGHTHS, Part, Span, cells, fitted, joined
 from ..words.texts import BY_DISTANCE

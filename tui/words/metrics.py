@@ -10,7 +10,7 @@ from ...engine.doctor import Severity
 from ...engine.snapshot import ChannelState, ChannelView, Clock, VerdictName
 from .check import FACTS, CheckInput
 from .clocks import behind_ms, ranked
-from .watermark import named_facts
+from .kinds import presenter_of
 
 PREFIX = "wmtop_"
 TOP_CHANNELS = 20
@@ -173,7 +173,7 @@ METRICS: tuple[Metric, ...] = (
            lambda given: _by_channel(given, lambda view: view.backlog, sum), "records",
            labels=("channel",)),
     Metric("other_fact", "gauge", "A fact that only a plug-in's target has, in the plug-in's unit.",
-           lambda given: (((name,), value) for name, value in named_facts(given.snapshot)
+           lambda given: (((name,), value) for name, value in presenter_of(given.snapshot).named_facts().items()
                           if isinstance(value, int | float)),
            labels=("fact",)),
 )  # fmt: skip

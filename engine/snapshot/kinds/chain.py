@@ -1,6 +1,6 @@
 """The chain of a pipeline: topics and jobs, and where event time is lost between them; times epoch ms, losses ms."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
@@ -59,6 +59,11 @@ class Hop(Struct, frozen=True, kw_only=True):
 
 class Chain(AnyTarget, frozen=True):
     """All hops, inputs first; `way` is the way that loses most, from its first hop to its last."""
+
+    charts_batches: ClassVar[bool] = False
+    has_hops: ClassVar[bool] = True
+    reports_settings: ClassVar[bool] = False
+    time_name: ClassVar[str] = "event time"
 
     hops: list[Hop]
     way: list[int]

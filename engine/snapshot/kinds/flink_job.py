@@ -1,6 +1,7 @@
 """The part of a snapshot that only a Flink job has; times in epoch ms."""
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from msgspec import Struct, field
 
@@ -55,6 +56,13 @@ class FlinkVertex(Struct, frozen=True):
 
 class FlinkJob(AnyTarget, frozen=True):
     """The watched job, as its JobManager reports it."""
+
+    charts_batches: ClassVar[bool] = False
+    expects_channels: ClassVar[bool] = True
+    hides_writes: ClassVar[bool] = True
+    previews_any_value: ClassVar[bool] = True
+    reports_drops: ClassVar[bool] = True
+    reports_settings: ClassVar[bool] = False
 
     id: str
     name: str

@@ -4,7 +4,7 @@ Times are epoch ms of event time, durations ms. The rule of emission: a window i
 its end plus grace.
 """
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct
 
@@ -87,6 +87,12 @@ class StreamsApplication(Struct, frozen=True):
 
 class KafkaStreams(AnyTarget, frozen=True):
     """A Kafka Streams application, watched by its commits."""
+
+    charts_batches: ClassVar[bool] = False
+    expects_channels: ClassVar[bool] = True
+    has_watermark: ClassVar[bool] = False
+    reports_settings: ClassVar[bool] = False
+    time_name: ClassVar[str] = "stream time"
 
     clocks: list[Clock]
     streams: StreamsApplication

@@ -11,8 +11,8 @@ from wmtop.tui.words.check import CheckInput, facts_of, reason_of
 from wmtop.tui.words.clocks import clock_lines, groups
 from wmtop.tui.words.fleet import fleet_row
 from wmtop.tui.words.history import alert_text
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.metrics import METRICS
-from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.summary import summary
 from wmtop.tui.words.verdict import blame, verdict_line, verdict_parts

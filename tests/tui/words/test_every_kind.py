@@ -10,8 +10,10 @@ from wmtop.engine.doctor import diagnose
 from wmtop.engine.feed.messages import SnapshotLine, decode_from_engine, encode_line, line_of, snapshot_of_line
 from wmtop.engine.snapshot import PARTS, EngineState, Other, Snapshot, TargetKind, TargetPart
 from wmtop.engine.verdict.history import history_point
-from wmtop.tui.words.presenter import condition, presenter_of, status_parts, whole_identity
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.spans import lay
+from wmtop.tui.words.state import condition
+from wmtop.tui.words.status_line import status_parts
 from wmtop.tui.words.summary import summary
 
 from .test_presenter import OF
@@ -54,7 +56,7 @@ def test_there_are_words_for_it(part: type[TargetPart], state: EngineState) -> N
     assert lay(status_parts(snapshot, now, None), 200)
     assert lay(words.tuning(None, None), 200)
     assert words.stages(None) is not None
-    assert whole_identity(snapshot) or part is PARTS["own"]
+    assert words.whole_identity() or part is PARTS["own"]
     assert summary(snapshot)
     point = history_point(snapshot)
     assert (point is None) == (snapshot.now_ms is None)

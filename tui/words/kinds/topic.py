@@ -1,0 +1,28 @@
+"""The words for a topic or a consumer group, whose watermark is computed here. Pure."""
+
+from ....engine.text import formatting as f
+from ....engine.verdict.blame import holding_view
+from ..preview import Preview
+from ..spans import Part, part
+from ..watermark import delay_words
+from .presenter import Presenter
+
+
+class TopicWords(Presenter):
+    """A topic or a consumer group, whose watermark is computed here."""
+
+    def kind_name(self) -> str:
+        kind = super().kind_name()
+        return {"topic": "Kafka topic", "group": "consumer group"}.get(kind, kind)
+
+    def _all_read(self) -> bool:
+        view = holding_view(self._snapshot)
+        return view is not None and view.backlog == 0
+
+    def _settings(self, preview: Preview | None) -> list[Part]:
+        settings = self._snapshot.settings
+        return [
+            self._lateness("lateness", delay_words(settings.lateness_ms), preview),
+            part(("assumed here", "dim"), rank=6, gap=" "),
+            part(("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong"), rank=4),
+        ]
