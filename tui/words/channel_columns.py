@@ -1,6 +1,6 @@
 """The columns that a table of channels may have: what each shows, what a click on it sorts by, its rank. Pure.
 
-Which of them a kind of target has, and in what order, stands with its words in `kinds`.
+Which of them a kind of target has, and in what order, is part of its words in `kinds`.
 """
 
 from collections.abc import Callable

@@ -18,7 +18,8 @@ from .spans import Span
 from .staircase import idle_when
 
 Kind = Literal["now", "pace", "idle", "never", "unknown"]
-MIN_POINTS, MIN_WALL_MS = 4, 3_000
+MIN_POINTS = 4
+MIN_WALL_MS = 3_000
 """A pace needs this many points of history, over at least this time (ms of wall clock)."""
 LOOK_BACK_MS = 300_000
 """A pace uses at most this much (ms of wall clock) of history."""
@@ -55,7 +56,8 @@ def _pace(points: Sequence[HistoryPoint]) -> float | None:
     known = [(point.now_ms, point.watermark_ms) for point in points if point.watermark_ms is not None]
     if len(known) < MIN_POINTS or points[-1].wall_ms - points[0].wall_ms < MIN_WALL_MS:
         return None
-    (began, first), (ended, last) = known[0], known[-1]
+    began, first = known[0]
+    ended, last = known[-1]
     return (last - first) / (ended - began) if ended > began else None
 
 
@@ -224,7 +226,8 @@ def _waits(snapshot: Snapshot, window: OpenWindow, holder: Holder) -> list[Span]
 
 def _needed(snapshot: Snapshot, window: OpenWindow, zone: tzinfo | None, lead: str = "; it needs ") -> list[Span]:
     """What must come, and what came last."""
-    needed, view = needs_ms(snapshot, window.end_ms), holding_view(snapshot)
+    needed = needs_ms(snapshot, window.end_ms)
+    view = holding_view(snapshot)
     if needed is None:
         return [(f"{lead}its watermark at ", "text"), (f.clock(window.end_ms - 1, zone, snapshot.now_ms), "strong")]
     spans: list[Span] = [(f"{lead}a record from ", "text"), (f.clock(needed, zone, snapshot.now_ms), "strong")]

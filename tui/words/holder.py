@@ -14,7 +14,8 @@ SHORT_STEPS = 3
 
 def holder_parts(snapshot: Snapshot, cause: str) -> list[Part]:
     """The channel that holds back the watermark, how long, and `cause`: why; empty if no channel does."""
-    holder, behind_ms = snapshot.level.holder, snapshot.level.behind_fastest_ms
+    holder = snapshot.level.holder
+    behind_ms = snapshot.level.behind_fastest_ms
     if holder is None or holding_channel(snapshot) is None:
         return []
     if behind_ms is not None and is_close(snapshot):
@@ -39,7 +40,8 @@ def short_staircase(snapshot: Snapshot) -> list[Part]:
     parts: list[Part] = []
     for step in [step for step in (snapshot.blockers or ())[:SHORT_STEPS] if step.gain_ms]:
         lead, too, gap = (", with ", " too", "") if parts else ("if freed: ", "", "   ")
-        who, gain = named(step.channels, step.channel_count, 1), f.signed(step.gain_ms or 0)
+        who = named(step.channels, step.channel_count, 1)
+        gain = f.signed(step.gain_ms or 0)
         spans: tuple[Span, ...] = ((lead, "dim"), (who, "text"), (too, "dim"), (f" {gain}", "strong"))
         parts.append(part(*spans, rank=3 + len(parts), gap=gap))
     return parts

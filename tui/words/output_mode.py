@@ -6,7 +6,8 @@ from ...engine.text import formatting as f
 
 def output_words(snapshot: Snapshot) -> str | None:
     """The output mode, and what it means for the windows; None: not known."""
-    mode, kept = snapshot.spark.output_mode, snapshot.windows.kept
+    mode = snapshot.spark.output_mode
+    kept = snapshot.windows.kept
     windowed = any(one.windowed for one in snapshot.spark.operators or ())
     if mode == "complete":
         ended = "" if kept is None or not windowed else f"; {f.count(kept)} ended windows stay in state"

@@ -48,7 +48,8 @@ def _with_guesses(stations: Sequence[Station], members: Sequence[ChainMember]) -
 
 
 def _station(member: ChainMember, at_ms: int | None, ways: Ways) -> Station:
-    snapshot, point = member.snapshot, _point_at(member, at_ms)
+    snapshot = member.snapshot
+    point = _point_at(member, at_ms)
     found = [] if snapshot is None else diagnose(snapshot, member.points, lost=member.lost)
     trouble = member.lost or ("no answer yet" if snapshot is None else _why_unknown(snapshot, point, found))
     hop = Hop(

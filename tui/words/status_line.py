@@ -13,7 +13,8 @@ from .state import Condition
 
 def status_parts(snapshot: Snapshot, now: Condition, zone: tzinfo | None) -> list[Part]:
     """Name, state, batch, rates, clock and speed."""
-    spark, source = snapshot.spark, snapshot.source
+    spark = snapshot.spark
+    source = snapshot.source
     parts = [
         part((" ", "text")),
         part(("wmtop  ", "accent"), rank=4, gap=""),

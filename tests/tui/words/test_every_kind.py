@@ -72,7 +72,7 @@ def test_a_target_that_another_program_runs_is_never_an_own_run(part: type[Targe
         assert not any("wmtop run" in fix.text for finding in diagnose(snapshot, []) for fix in finding.fixes)
 
 
-def test_a_kind_that_nobody_thought_of_is_refused() -> None:
+def test_an_unknown_kind_is_refused() -> None:
     line = encode_line(OF[PARTS["topic"]]).replace(b'"target_kind":"topic"', b'"target_kind":"pulsar"')
     with pytest.raises(msgspec.DecodeError, match="'pulsar'"):
         decode_from_engine(line)

@@ -73,7 +73,8 @@ class FlinkJobWords(Presenter):
 
     def state_override(self) -> tuple[str, str | None] | None:
         """The job's own state if it does not run, else the age of its metrics or that some are missing."""
-        snapshot, job = self._snapshot, self._job
+        snapshot = self._snapshot
+        job = self._job
         if snapshot.state not in ("stale", "partial", "starting"):
             return None
         error = None if snapshot.error is None else f.first_line(snapshot.error)
@@ -90,7 +91,8 @@ class FlinkJobWords(Presenter):
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
         """Late records, the age of the metrics, restarts, checkpoints; the settings are not in the REST API."""
-        snapshot, job = self._snapshot, self._job
+        snapshot = self._snapshot
+        job = self._job
         if preview is not None:
             value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
             what = "lateness" if isinstance(preview, LatenessPreview) else "idle after"
@@ -131,7 +133,8 @@ class FlinkJobWords(Presenter):
 
     def _none(self) -> dict[What, str]:
         """Without event times: which command has them, and how to get the line for the job."""
-        topics, bootstrap = " ".join(self._job.topics) or "TOPIC", self._job.bootstrap or "BOOTSTRAP"
+        topics = " ".join(self._job.topics) or "TOPIC"
+        bootstrap = self._job.bootstrap or "BOOTSTRAP"
         where = "This command answers it: " if self._job.topics else "If the job reads Kafka, this does: "
         command = where + f.clean(f"wmtop run kafka {bootstrap} {topics} --time PATH")
         barrel = "no subtask reports a watermark yet"
@@ -169,7 +172,8 @@ class FlinkJobWords(Presenter):
         return job_charts(self._snapshot, points, cells)
 
     def _no_holder(self) -> str:
-        snapshot, level = self._snapshot, self._snapshot.level
+        snapshot = self._snapshot
+        level = self._snapshot.level
         if self._job.state != "RUNNING":
             return JOB_GONE if self._job.state == "UNKNOWN" else f"The job is {self._job.state}"
         if not snapshot.channels:
@@ -205,10 +209,13 @@ def key_of_task(id: str) -> str:
 
 def _stage(snapshot: Snapshot, cause: str, task: FlinkVertex, inputs: Sequence[FlinkVertex]) -> Stage:
     """A task; `upstream` is what holds it back: a task, or for the chosen operator and its sources the channel."""
-    job, holder = snapshot.job, snapshot.level.holder
+    job = snapshot.job
+    holder = snapshot.level.holder
     # In flight: the holder is the operator itself, no channel is to blame.
     blamed = holder is not None and any(view.channel == holder.channel for view in snapshot.channels)
-    holds, why, upstream = False, _lowest(inputs) if inputs else "behind the clock", None
+    holds = False
+    why = _lowest(inputs) if inputs else "behind the clock"
+    upstream = None
     if inputs:
         # No watermark yet is the lowest; the end of the stream holds nothing back.
         open_ones = [one for one in inputs if one.status != "FINISHED"] or inputs
@@ -221,7 +228,8 @@ def _stage(snapshot: Snapshot, cause: str, task: FlinkVertex, inputs: Sequence[F
     if holder is not None and blamed and task.id in (job.operator, job.held_in):
         upstream = holder.channel
     if holder is not None and inputs and task.id == job.operator:
-        holds, why = blamed, cause
+        holds = blamed
+        why = cause
         if blamed:
             subtask = ""
             if holder.instance is not None and snapshot.instances is not None:
@@ -305,7 +313,8 @@ NO_BACKLOG = f"{f.ELSEWHERE}; of a Kafka topic --bootstrap shows it"
 def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
     """All figures of a Flink job, in the order in which they are drawn."""
     job = snapshot.job
-    read, sent = job.read_per_second, job.chosen.sent_per_second if job.chosen is not None else None
+    read = job.read_per_second
+    sent = job.chosen.sent_per_second if job.chosen is not None else None
     read_by = each(cells, lambda point: point.rows_in, fmean)
     sent_by = each(cells, lambda point: point.results_in_a_second, fmean)
     # Event time that the watermark gains per second of the clock.
@@ -330,7 +339,9 @@ def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells)
 
 def _checkpoint(snapshot: Snapshot, job: FlinkJob) -> str:
     """The last completed checkpoint: its time, its duration, its size, and the number of failed ones."""
-    age, took, size = age_words(snapshot, job.checkpoint_ms), job.checkpoint_took_ms, job.checkpoint_bytes
+    age = age_words(snapshot, job.checkpoint_ms)
+    took = job.checkpoint_took_ms
+    size = job.checkpoint_bytes
     words = ["none completed" if age is None else f"{age} ago"]
     if age is not None and took is not None:
         words.append(f"took {f.duration(took)}")

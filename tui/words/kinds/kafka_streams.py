@@ -48,7 +48,8 @@ _NOT_HERE: dict[str, str] = {
 
 def _behind(listed: ListedChannel) -> str:
     """How far its stream time is behind the wall clock."""
-    now, time = listed.snapshot.now_ms, listed.row.time_ms
+    now = listed.snapshot.now_ms
+    time = listed.row.time_ms
     behind = None if now is None or time is None else now - time
     return f.signed(-behind) if behind is not None and behind < 0 else f.duration(behind)
 
@@ -103,7 +104,8 @@ class KafkaStreamsWords(Presenter):
 
     def watermark(self, zone: tzinfo | None) -> list[Part]:
         """How many clocks there are, and the one that the verdict is about."""
-        clocks, worst = self._snapshot.clocks, worst_clock(self._snapshot)
+        clocks = self._snapshot.clocks
+        worst = worst_clock(self._snapshot)
         parts = [part((" CLOCKS ", "title"), (f"{len(clocks):,}", "level"))]
         if worst is not None:
             at: list[Span] = [(clock_name(worst), "strong"), (" at ", "dim")]

@@ -65,7 +65,8 @@ class OwnRunWords(Presenter):
 
     def tuning(self, preview: Preview | None, recent_late: float | None) -> list[Part]:
         snapshot = self._snapshot
-        settings, totals = snapshot.settings, snapshot.totals
+        settings = snapshot.settings
+        totals = snapshot.totals
         previews_idle = isinstance(preview, IdlePreview)
         if settings.lateness_ms is None or settings.strategy == "monotonous":
             in_force = f"none ({settings.strategy})"
@@ -116,7 +117,9 @@ class OwnRunWords(Presenter):
     def summary(self, judged: str) -> list[str]:
         """Totals, watermark, windows and recommended lateness."""
         snapshot = self._snapshot
-        totals, level, windows = snapshot.totals, snapshot.level, snapshot.windows
+        totals = snapshot.totals
+        level = snapshot.level
+        windows = snapshot.windows
         held = held_back_by(snapshot)
         example = snapshot.malformed_example
         watermark = f.NO_DATA if level.watermark_ms is None else f.stamp(level.watermark_ms, None)
@@ -149,7 +152,8 @@ class OwnRunWords(Presenter):
         return (view is not None and view.backlog == 0) if self._is_queued else True
 
     def _none(self) -> dict[What, str]:
-        snapshot, source = self._snapshot, self._snapshot.source
+        snapshot = self._snapshot
+        source = self._snapshot.source
         start = f" from {f.cut(f.clean(source.description), 60)}" if source else ""
         barrel = f"{f.NO_DATA}\nwaiting for the first record{start}"
         one_clock = "Spark's one clock has no idle timeout: it follows the fastest channel"

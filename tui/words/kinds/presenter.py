@@ -303,7 +303,9 @@ class Presenter:
 
     def _measures(self) -> list[str]:
         """The lines of the summary on event time."""
-        snapshot, settings, windows = self._snapshot, self._snapshot.settings, self._snapshot.windows
+        snapshot = self._snapshot
+        settings = self._snapshot.settings
+        windows = self._snapshot.windows
         lines = self._watermark_lines()
         if snapshot.spark.dropped_at_least is not None or snapshot.target.reports_drops:
             lines.append(f"dropped as late: {late_drops(snapshot)}")
@@ -316,7 +318,8 @@ class Presenter:
 
     def _watermark_lines(self) -> list[str]:
         """The watermark and who holds it back, for the summary."""
-        snapshot, level = self._snapshot, self._snapshot.level
+        snapshot = self._snapshot
+        level = self._snapshot.level
         watermark = no_watermark(snapshot) if level.watermark_ms is None else f.stamp(level.watermark_ms, None)
         behind = "" if level.behind_clock_ms is None else f", {f.behind_clock(level.behind_clock_ms)}"
         ago = "" if (ago := moved(snapshot)) is None else f", moved {ago}"

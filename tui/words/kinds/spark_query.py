@@ -43,7 +43,8 @@ class SparkQueryWords(Presenter):
         return [*parts, part(("window ", "dim"), (window(snapshot.settings), "strong"), rank=4)]
 
     def _none(self) -> dict[What, str]:
-        level, none = self._snapshot.level, super()._none()
+        level = self._snapshot.level
+        none = super()._none()
         how = f"add {needed_line(self._snapshot)} to the job to see its channels"
         barrel = f"{ONE_CLOCK}; {how}\n{motion(self._snapshot)}"
         if level.watermark_ms is None:
@@ -75,13 +76,15 @@ class SparkQueryWords(Presenter):
 
     def whole_identity(self) -> str:
         """Its name, its id, and what was attached to."""
-        spark, attached_to = self._query.spark, super().whole_identity()
+        spark = self._query.spark
+        attached_to = super().whole_identity()
         reported = [] if spark.query_name is None else [f"query {f.clean(spark.query_name)}"]
         reported += [] if spark.query_id is None else [f"id {f.clean(spark.query_id)}"]
         return ", ".join([*reported, attached_to] if attached_to else reported)
 
     def _how_to_see_channels(self) -> list[str]:
-        spark, nodes = self._query.spark, self._query.spark.nodes or []
+        spark = self._query.spark
+        nodes = self._query.spark.nodes or []
         if len(nodes) < 2:
             return super()._how_to_see_channels()
         policy = f"; the {spark.policy} of them counts" if spark.policy else ""
@@ -110,7 +113,8 @@ class SparkQueryWords(Presenter):
         return [*super()._measures(), *sibling_lines(self._snapshot)]
 
     def _no_holder(self) -> str:
-        spark, several = self._snapshot.spark, self._snapshot.has_several_inputs
+        spark = self._snapshot.spark
+        several = self._snapshot.has_several_inputs
         if self._snapshot.channels and not several:
             return ONE_CLOCK_FOLLOWS
         if spark.has_watermark is False:
