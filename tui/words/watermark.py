@@ -23,20 +23,12 @@ def delay_words(ms: int | None) -> str:
     return f.UNKNOWN if ms is None else f.setting(ms)
 
 
-def no_watermark(snapshot: Snapshot) -> str:
-    """Why there is no watermark; rows are mentioned only if the query reports them."""
-    spark = snapshot.spark
-    if spark.has_watermark is False or spark.never_moved:
-        return "none: this query has no withWatermark" if spark.has_watermark is False else "still at 1970"
-    return f.ELSEWHERE if (snapshot.origin or {}).get("level") == "driver" else f.NO_DATA
-
-
-def watermark_parts(snapshot: Snapshot, zone: tzinfo | None) -> list[Part]:
-    """The watermark and how far it is behind."""
+def watermark_parts(snapshot: Snapshot, zone: tzinfo | None, unknown: str) -> list[Part]:
+    """The watermark and how far it is behind; `unknown` instead of one that is not known."""
     level = snapshot.level
     label: Span = (" WATERMARK ", "title")
     if level.watermark_ms is None:
-        return [part(label, ("ended" if snapshot.ended else no_watermark(snapshot), "level"))]
+        return [part(label, ("ended" if snapshot.ended else unknown, "level"))]
     time = f.clock(level.watermark_ms, zone, snapshot.now_ms)
     if snapshot.ended:
         last = part((f"all windows closed; the last watermark was {time}", "dim"), rank=1)

@@ -9,7 +9,6 @@ from wmtop.tui.screens.start import QuitScreen, StartScreen
 from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.texts import ALL_CLOSED, ALL_IDLE, CONNECTING, NO_CHANNEL, NO_OPEN_WINDOW
-from wmtop.tui.words.watermark import watermark_parts
 
 from tests.snapshots import replace
 
@@ -20,7 +19,7 @@ from ..drive import Driven, drive
 
 def line(snapshot: Snapshot) -> str:
     """The watermark's line, as it is where there is room."""
-    return "".join(text for text, _ in lay(watermark_parts(snapshot, UTC), 120)).strip()
+    return "".join(text for text, _ in lay(presenter_of(snapshot).watermark(UTC), 120)).strip()
 
 
 def test_the_first_paint_needs_no_engine() -> None:

@@ -64,6 +64,13 @@ class FlinkJobWords(Presenter):
     def end_sentence(self) -> str:
         return f"The job is {self._job.state}"
 
+    def no_advice(self, name: str, address: str, *, recorded: bool) -> list[str]:
+        return [
+            f"{name}: Flink's REST API does not report how late records are. Read the job's input once:",
+            "  wmtop run kafka BOOTSTRAP TOPIC --time PATH --once --record input.rec",
+            "  wmtop advise input.rec --horizon all",
+        ]
+
     def note_on_inputs(self) -> str | None:
         """That channels' watermarks are shown as they arrive, after tasks that send them later; None: no task does."""
         return delay_words(self._snapshot)
@@ -213,42 +220,51 @@ def _stage(snapshot: Snapshot, cause: str, task: FlinkVertex, inputs: Sequence[F
     holder = snapshot.level.holder
     # In flight: the holder is the operator itself, no channel is to blame.
     blamed = holder is not None and any(view.channel == holder.channel for view in snapshot.channels)
-    holds = False
+    is_chosen = holder is not None and bool(inputs) and task.id == job.operator
     why = _lowest(inputs) if inputs else "behind the clock"
-    upstream = None
-    if inputs:
-        # No watermark yet is the lowest; the end of the stream holds nothing back.
-        open_ones = [one for one in inputs if one.status != "FINISHED"] or inputs
-        upstream = key_of_task(min(open_ones, key=lambda one: (one.output_ms is not None, one.output_ms or 0)).id)
-        fastest = [_fastest(one) for one in inputs]
-        known = [time for time in fastest if time is not None]
-        before = max(known) if len(known) == len(fastest) else None
-    else:
-        before = snapshot.now_ms
+    if is_chosen:
+        why = f"{_held_by(snapshot)}: {cause}" if blamed else cause
+    upstream = _slowest_input(inputs)
     if holder is not None and blamed and task.id in (job.operator, job.held_in):
         upstream = holder.channel
-    if holder is not None and inputs and task.id == job.operator:
-        holds = blamed
-        why = cause
-        if blamed:
-            subtask = ""
-            if holder.instance is not None and snapshot.instances is not None:
-                subtask = f" in {name(snapshot.instances[holder.instance].channel)}"
-            why = f"held back by {name(holder.channel)}{subtask}: {why}"
     time_ms = task.input_ms if inputs else task.output_ms
+    before_ms = _fastest_input(inputs) if inputs else snapshot.now_ms
     loads = ((is_back_pressured(task), "BACK-PRESSURED", task.back_pressured), (is_busy(task), "BUSY", task.busy))
     return Stage(
         f.label(task.name, _NAME_CELLS),
         time_ms,
         _what(task),
-        gap(before, time_ms if inputs else _fastest(task)),
-        why,
-        holds,
+        gap(before_ms, time_ms if inputs else _fastest(task)),
+        why=why,
+        holds=is_chosen and blamed,
         instead="ended" if task.status == "FINISHED" else f.NO_DATA,
         alarm=", ".join(f"{word} {f.share(load)}" for explains, word, load in loads if explains),
         key=key_of_task(task.id),
         upstream=upstream,
     )
+
+
+def _held_by(snapshot: Snapshot) -> str:
+    """The channel that holds back the chosen operator, and the subtask that it is in."""
+    holder = snapshot.level.holder
+    assert holder is not None
+    if holder.instance is None or snapshot.instances is None:
+        return f"held back by {name(holder.channel)}"
+    return f"held back by {name(holder.channel)} in {name(snapshot.instances[holder.instance].channel)}"
+
+
+def _slowest_input(inputs: Sequence[FlinkVertex]) -> str | None:
+    """The key of the input with the lowest watermark: none yet is the lowest; what has ended holds nothing back."""
+    open_ones = [one for one in inputs if one.status != "FINISHED"] or inputs
+    slowest = min(open_ones, key=lambda one: (one.output_ms is not None, one.output_ms or 0), default=None)
+    return None if slowest is None else key_of_task(slowest.id)
+
+
+def _fastest_input(inputs: Sequence[FlinkVertex]) -> int | None:
+    """The highest watermark that any subtask of the inputs sends; None: not known of all."""
+    fastest = [_fastest(one) for one in inputs]
+    known = [time for time in fastest if time is not None]
+    return max(known) if len(known) == len(fastest) else None
 
 
 def _lowest(inputs: Sequence[FlinkVertex]) -> str:

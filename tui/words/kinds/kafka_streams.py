@@ -30,6 +30,7 @@ from ..spans import Part, Span, lay, part, text_of
 from ..texts import NO_CHANNEL
 from ..watermark import worst_clock
 from .presenter import Presenter, What
+from .topic import advice_by_reading
 
 MORE_OPTIONS = "attach with --window D --grace D to see which windows wait"
 EACH_ITS_OWN = "Each task has a clock of its own: none holds back another"
@@ -93,6 +94,9 @@ class KafkaStreamsWords(Presenter):
     def _measures(self) -> list[str]:
         """Window and grace, and the worst clocks."""
         return [text_of(lay(self.tuning(None, None), 1_000)), *clock_lines(self._snapshot)]
+
+    def no_advice(self, name: str, address: str, *, recorded: bool) -> list[str]:
+        return advice_by_reading(name, None if recorded else address)
 
     def untunable(self) -> str:
         """The grace is set in the application."""

@@ -107,6 +107,14 @@ class OwnRunWords(Presenter):
     def identity(self) -> None:
         """None: its name says it."""
 
+    def no_advice(self, name: str, address: str, *, recorded: bool) -> list[str]:
+        if not self._snapshot.totals.records:
+            return [f"{name}: no records yet{'' if recorded else '; try again later'}"]
+        return [
+            f"{name}: no what-if: the strategy {self._snapshot.settings.strategy} has no lateness. "
+            "Run the same input with --strategy bounded"
+        ]
+
     def end(self) -> str:
         """A run of our own fires all that is open."""
         return "the stream has ended, all windows closed"

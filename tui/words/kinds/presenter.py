@@ -24,16 +24,7 @@ from ..progress import Cells, Chart, charts, in_flight
 from ..spans import Part, Span, part
 from ..tap import THE_LINE, needed_line
 from ..texts import ALL_IDLE, NO_OPEN_WINDOW, TAP_SHOWS_CHANNELS
-from ..watermark import (
-    cause_sentence,
-    channels_known,
-    held_for,
-    late_drops,
-    moved,
-    no_watermark,
-    watermark_parts,
-    window,
-)
+from ..watermark import cause_sentence, channels_known, held_for, late_drops, moved, watermark_parts, window
 
 ONE_CLOCK_FOLLOWS = "no channel holds back the watermark: Spark's one clock follows the fastest channel"
 ONE_CLOCK = "one clock for the whole query"
@@ -140,6 +131,22 @@ class Presenter:
         source = self._snapshot.source
         return "" if source is None else f"{source.kind} {f.clean(source.description).removeprefix('group ')}"
 
+    def no_advice(self, name: str, address: str, *, recorded: bool) -> list[str]:
+        """Why no lateness is recommended for the target of that name, and how to collect the evidence.
+
+        `recorded`: `address` is that of a recording.
+        """
+        return [
+            f"{name}: how late the records of this query are is not known from outside. Add two lines to its job:",
+            "  from wmtop.engine import publish, tap",
+            '  publish(spark); events = tap(events, "event_time", channel="partition")   # before withWatermark',
+            "  then: wmtop advise NAME. Or replay its data: wmtop run replay FILE… --time COL --once --record run.rec",
+        ]
+
+    def no_watermark(self) -> str:
+        """What is shown instead of a watermark that is not known."""
+        return f.NO_DATA
+
     def after_restart(self, lateness_ms: int | None) -> str:
         """The effect of restarting it with another lateness; empty: nothing is to be said of it."""
         return ""
@@ -155,7 +162,7 @@ class Presenter:
 
     def watermark(self, zone: tzinfo | None) -> list[Part]:
         """The watermark and how far it is behind."""
-        return watermark_parts(self._snapshot, zone)
+        return watermark_parts(self._snapshot, zone, self.no_watermark())
 
     def not_here(self, screen: str) -> str | None:
         """Why a further screen has nothing to show of this kind of target, in a line; None: it has."""
@@ -320,7 +327,7 @@ class Presenter:
         """The watermark and who holds it back, for the summary."""
         snapshot = self._snapshot
         level = self._snapshot.level
-        watermark = no_watermark(snapshot) if level.watermark_ms is None else f.stamp(level.watermark_ms, None)
+        watermark = self.no_watermark() if level.watermark_ms is None else f.stamp(level.watermark_ms, None)
         behind = "" if level.behind_clock_ms is None else f", {f.behind_clock(level.behind_clock_ms)}"
         ago = "" if (ago := moved(snapshot)) is None else f", moved {ago}"
         lines = [f"watermark {watermark}{behind}{ago}"]

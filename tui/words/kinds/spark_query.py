@@ -71,6 +71,15 @@ class SparkQueryWords(Presenter):
         reported = self._query.spark.query_name
         return super().identity() if reported in (None, self._snapshot.name) else f"query {reported}"
 
+    def no_watermark(self) -> str:
+        """Why there is none; rows are mentioned only if the query reports them."""
+        spark = self._query.spark
+        if spark.has_watermark is False:
+            return "none: this query has no withWatermark"
+        if spark.never_moved:
+            return "still at 1970"
+        return f.ELSEWHERE if (self._snapshot.origin or {}).get("level") == "driver" else f.NO_DATA
+
     def after_restart(self, lateness_ms: int | None) -> str:
         return restart_words(self._snapshot, lateness_ms)
 

@@ -1,5 +1,7 @@
 """The words for a topic or a consumer group, whose watermark is computed here. Pure."""
 
+from shlex import quote
+
 from ....engine.text import formatting as f
 from ....engine.verdict.blame import holding_view
 from ..preview import Preview
@@ -15,6 +17,9 @@ class TopicWords(Presenter):
         kind = super().kind_name()
         return {"topic": "Kafka topic", "group": "consumer group"}.get(kind, kind)
 
+    def no_advice(self, name: str, address: str, *, recorded: bool) -> list[str]:
+        return advice_by_reading(name, None if recorded else address)
+
     def _all_read(self) -> bool:
         view = holding_view(self._snapshot)
         return view is not None and view.backlog == 0
@@ -26,3 +31,15 @@ class TopicWords(Presenter):
             part(("assumed here", "dim"), rank=6, gap=" "),
             part(("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong"), rank=4),
         ]
+
+
+def advice_by_reading(name: str, address: str | None) -> list[str]:
+    """Why the positions in a topic are no evidence, and how to collect it; `address` is `kafka://BROKERS/TOPIC`."""
+    bootstrap, _, topic = (address or "").removeprefix("kafka://").partition("/")
+    bootstrap = bootstrap or "BOOTSTRAP"
+    topic = topic or "TOPIC"
+    return [
+        f"{name}: only positions are known of a topic, not how late its records are. Read it once:",
+        f"  wmtop run kafka {quote(bootstrap)} {quote(topic)} --time PATH --once --record {topic}.rec",
+        f"  wmtop advise {topic}.rec --horizon all",
+    ]
