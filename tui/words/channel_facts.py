@@ -14,26 +14,38 @@ Fact = tuple[str, list[Span]]
 
 def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
     """All known facts, the most important first; many are unknown for an attached query."""
-    out: list[Fact] = [(snapshot.target.time_name, _watermark(snapshot, view, zone))]
-    delay_ms = snapshot.job.delays.get(view.channel)
-    if delay_ms and view.watermark_ms is not None:  # Flink tasks on the way send it later
-        own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)
-        way = f"{f.duration(abs(delay_ms))} {'later' if delay_ms > 0 else 'earlier'}"
-        out.append(("its own", [(own, "text"), (f"  a task on the way sends it {way}", "dim")]))
     newest = view.max_event_ms
-    set_aside: list[Span] = []
-    for number, word in ((view.malformed, "malformed"), (view.future, "in the future")):
-        style = "stale" if number else "text"
-        set_aside += [(", " if set_aside else "", "dim"), (f.count(number), style), (f" {word}", "dim")]
-    out += [
+    out: list[Fact] = [
+        (snapshot.target.time_name, _watermark(snapshot, view, zone)),
+        *presenter_of(snapshot).further_channel_facts(view, zone),
         ("newest record", [(f.UNKNOWN, "dim") if newest is None else (f.clock(newest, zone, snapshot.now_ms), "text")]),
         ("no data for", _quiet(snapshot, view)),
         *([("idleness", _idleness(snapshot, view))] if snapshot.target.has_watermark else []),
         ("records", _records(snapshot, view)),
         ("late", _late(view)),
         ("backlog", _backlog(snapshot, view)),
-        ("set aside", set_aside),
+        ("set aside", _set_aside(view)),
+        *_offenders(snapshot, view, zone),
     ]
+    if windows := _open_windows(snapshot, view, zone):
+        out.append(("open windows", windows))
+    if view.instance is not None:
+        out.append(("source instance", [(f"#{view.instance}", "text")]))
+    return out
+
+
+def _set_aside(view: ChannelView) -> list[Span]:
+    """Its records without a usable event time."""
+    spans: list[Span] = []
+    for number, word in ((view.malformed, "malformed"), (view.future, "in the future")):
+        style = "stale" if number else "text"
+        spans += [(", " if spans else "", "dim"), (f.count(number), style), (f" {word}", "dim")]
+    return spans
+
+
+def _offenders(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
+    """The last of these records, where they are this channel's, and what the malformed ones look like."""
+    out: list[Fact] = []
     example = snapshot.malformed_example
     if view.malformed and example is not None:
         out.append(("malformed, e.g.", [(f.malformed(example), "text")]))
@@ -43,17 +55,18 @@ def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fa
             where += "" if found.part is None else f" of {f.label(found.part, 40)}"
             claims = "no usable time" if found.timestamp_ms is None else f"claims {f.stamp(found.timestamp_ms, zone)}"
             out.append((what, [(f"{where}{': ' if where else ''}{claims}", "text")]))
-    windows: list[Span] = []  # those among whose fullest channels it is
+    return out
+
+
+def _open_windows(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Span]:
+    """The open windows among whose fullest channels it is, with its records."""
+    spans: list[Span] = []
     for window in snapshot.windows.open:
         records = next((part.records for part in window.channels or () if part.channel == view.channel), None)
         if records is not None:
-            span = f.interval(window.start_ms, window.end_ms, zone, snapshot.now_ms)
-            windows += [(", " if windows else "", "dim"), (f"{span} ", "dim"), (f.count(records), "text")]
-    if windows:
-        out.append(("open windows", windows))
-    if view.instance is not None:
-        out.append(("source instance", [(f"#{view.instance}", "text")]))
-    return out
+            times = f.interval(window.start_ms, window.end_ms, zone, snapshot.now_ms)
+            spans += [(", " if spans else "", "dim"), (f"{times} ", "dim"), (f.count(records), "text")]
+    return spans
 
 
 def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Span]:

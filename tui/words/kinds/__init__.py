@@ -20,7 +20,7 @@ from .own_run import OwnRunWords
 from .plugin import OtherWords
 from .presenter import Presenter
 from .spark_query import SparkQueryWords
-from .topic import TopicWords
+from .topic import GroupWords, TopicWords
 
 
 def presenter_of(snapshot: Snapshot) -> Presenter:
@@ -35,7 +35,9 @@ def presenter_of(snapshot: Snapshot) -> Presenter:
             return FlinkJobWords(snapshot, job)
         case KafkaStreams() as application:
             return KafkaStreamsWords(snapshot, application)
-        case KafkaTopic() | ConsumerGroup():
+        case ConsumerGroup():
+            return GroupWords(snapshot)
+        case KafkaTopic():
             return TopicWords(snapshot)
         case Chain() as chain:
             return ChainWords(snapshot, chain)

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from msgspec.structs import replace
 
-from ....engine.snapshot import Cause, FlinkJob, Snapshot
+from ....engine.snapshot import Cause, ChannelView, FlinkJob, Snapshot
 from ....engine.snapshot.kinds.flink_job import FlinkVertex
 from ....engine.text import formatting as f
 from ....engine.text.codes import CAUSES, JOB_GONE, CauseWords, is_back_pressured, is_busy, kept_back, unknown_text
@@ -15,7 +15,7 @@ from ....engine.verdict.history import HistoryPoint
 from ..operators import Stage, clock_stage, gap
 from ..preview import LatenessPreview, Preview
 from ..progress import Cells, Chart, backlog_chart, chart_of, each, growth, last_of, rate_words
-from ..spans import Part, part
+from ..spans import Part, Span, part
 from ..texts import NO_CHANNEL
 from ..watermark import late_drops
 from .presenter import Presenter, What
@@ -70,6 +70,15 @@ class FlinkJobWords(Presenter):
             "  wmtop run kafka BOOTSTRAP TOPIC --time PATH --once --record input.rec",
             "  wmtop advise input.rec --horizon all",
         ]
+
+    def further_channel_facts(self, view: ChannelView, zone: tzinfo | None) -> list[tuple[str, list[Span]]]:
+        """Its own watermark, where tasks on the way send it later."""
+        delay_ms = self._job.delays.get(view.channel)
+        if not delay_ms or view.watermark_ms is None:
+            return []
+        own = f.clock(view.watermark_ms + delay_ms, zone, self._snapshot.now_ms)
+        way = f"{f.duration(abs(delay_ms))} {'later' if delay_ms > 0 else 'earlier'}"
+        return [("its own", [(own, "text"), (f"  a task on the way sends it {way}", "dim")])]
 
     def note_on_inputs(self) -> str | None:
         """That channels' watermarks are shown as they arrive, after tasks that send them later; None: no task does."""

@@ -197,6 +197,10 @@ class Presenter:
             state = f"is {active}{f.duration(abs(ahead))} {side} the watermark"
         return [(name(view.channel), "strong"), (f" {state}.", "text")]
 
+    def further_channel_facts(self, view: ChannelView, zone: tzinfo | None) -> list[tuple[str, list[Span]]]:
+        """What else is known of a channel's time, each fact with its name."""
+        return []
+
     def note_on_inputs(self) -> str | None:
         """What must be known to read the list of inputs; None: nothing."""
         return None

@@ -11,11 +11,10 @@ from .presenter import Presenter
 
 
 class TopicWords(Presenter):
-    """A topic or a consumer group, whose watermark is computed here."""
+    """A topic, whose watermark is computed here."""
 
     def kind_name(self) -> str:
-        kind = super().kind_name()
-        return {"topic": "Kafka topic", "group": "consumer group"}.get(kind, kind)
+        return "Kafka topic"
 
     def no_advice(self, name: str, address: str, *, recorded: bool) -> list[str]:
         return advice_by_reading(name, None if recorded else address)
@@ -31,6 +30,13 @@ class TopicWords(Presenter):
             part(("assumed here", "dim"), rank=6, gap=" "),
             part(("idle after ", "dim"), (f.setting(settings.idle_after_ms), "strong"), rank=4),
         ]
+
+
+class GroupWords(TopicWords):
+    """A consumer group."""
+
+    def kind_name(self) -> str:
+        return "consumer group"
 
 
 def advice_by_reading(name: str, address: str | None) -> list[str]:

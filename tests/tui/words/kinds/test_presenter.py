@@ -37,8 +37,8 @@ from wmtop.tui.words.watermark import late_drops
 from tests.snapshots import replace
 from tests.stations import station
 
-from ..attached import group, query, stale, streams, tapped, two_nodes
-from ..canned import empty, ended, live, stalled
+from ...attached import group, query, stale, streams, tapped, two_nodes
+from ...canned import empty, ended, live, stalled
 
 JOB = FlinkJob("c" * 32, "orders", "RUNNING", None, [])
 FLINK = replace(group(), origin={"level": "flink", "channels": "flink"}, flink=JOB)
