@@ -86,6 +86,8 @@ def test_why_there_is_no_advice_fits_the_kind(part: type[TargetPart]) -> None:
     assert said.startswith("orders: ")
     assert (in_job and by_reading) is False
     assert in_job is (part is PARTS["spark"]) or part in (Other, PARTS["chain"])
+    recorded = "\n".join(presenter_of(OF[part]).no_advice("orders", "orders.rec", recorded=True))
+    assert ("wmtop run kafka BOOTSTRAP TOPIC" in recorded) is by_reading  # a file is no address of a topic
     assert by_reading is (part in (PARTS["flink"], PARTS["topic"], PARTS["group"], PARTS["kafka_streams"]))
 
 
