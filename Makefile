@@ -13,7 +13,7 @@ WARM_UP = $(BIN)/python -m wmtop.engine.run.warm_up --untied >/dev/null 2>&1 </d
 PYTEST = $(BIN)/pytest --numprocesses 4 --dist loadgroup --no-loadscope-reorder
 # Tests that neither sleep nor start a process, a server or a screen, nor simulate hours; of random runs a tenth.
 QUICK = --numprocesses 2 --hypothesis-profile quick -m "not matrix and not hours" \
-	tests/watermarks tests/verdict tests/text tests/doctor tests/tui/words
+	tests/watermarks tests/snapshot tests/verdict tests/text tests/doctor tests/tui/words
 
 # Where it is set (as in some containers) each of our processes would compile wmtop again: 0.4 s of CPU.
 unexport PYTHONDONTWRITEBYTECODE
@@ -87,7 +87,7 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python docs/generate.py
 
 coverage: $(VENV)/.installed-dev
-	$(BIN)/pytest --numprocesses 2 --cov --cov-report=term:skip-covered tests/watermarks tests/verdict tests/doctor tests/feed tests/tui tests/targets/spark $(ARGS)
+	$(BIN)/pytest --numprocesses 2 --cov --cov-report=term:skip-covered tests/watermarks tests/snapshot tests/verdict tests/doctor tests/feed tests/tui tests/targets/spark $(ARGS)
 
 # In an environment of its own: what pip-audit needs is not to be in our lock. --strict: what could not be looked up fails.
 audit: $(VENV)/.installed-dev

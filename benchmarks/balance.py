@@ -18,7 +18,7 @@ from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.run.durable_state import StateDirectory
 from wmtop.engine.run.query import Run
 from wmtop.engine.run.sources.kafka import Kafka
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
 from wmtop.engine.system.json_values import JsonPath
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of
 from wmtop.engine.watermarks.monitor import Monitor, to_save

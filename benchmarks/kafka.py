@@ -31,7 +31,7 @@ from wmtop.engine.run.query import Run
 from wmtop.engine.run.session import build_session, stop_session
 from wmtop.engine.run.sources import kafka_stream
 from wmtop.engine.run.sources.kafka import Kafka
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
 from wmtop.engine.run.sources.kafka_stream import OffsetRange
 from wmtop.engine.system.json_values import JsonPath
 from wmtop.engine.watermarks.settings import Settings

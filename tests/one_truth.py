@@ -8,7 +8,8 @@ from contextlib import redirect_stdout
 
 from wmtop.engine.doctor import Finding, explain
 from wmtop.engine.snapshot import Snapshot
-from wmtop.engine.verdict.history import AlertRule, VerdictChanged, history_point
+from wmtop.engine.verdict.alerts import AlertRule, VerdictChanged
+from wmtop.engine.verdict.history import history_point
 from wmtop.tui.cli.check import Lines, result_of
 from wmtop.tui.cli.targets import Look
 from wmtop.tui.words.check import CheckInput, facts_of, lines

@@ -276,6 +276,16 @@ SHOWN_BY = {
     "docs/operating.md": {
         "a Flink source that reads nothing although records are unread": f"{KAFKA}demo_chain.py::a_planted_loss"
     },
+    "docs/SECURITY.md": {
+        "**Temporary files** are all in private directories": "run/test_session.py::all_that_is_temporary",
+        "the next start of any wmtop that makes one removes them": "run/sources/test_replay.py::rows_that_a_killed",
+        "its generators are unpickled, which runs code": "run/test_state_trust.py::a_pickled_generator_is_not_run",
+        "settings and generators are those of the command": "run/test_state_trust.py::settings_in_force_are_those",
+        "unless it is your own one (of your name": "run/test_state_trust.py::the_group_of_a_user_alone",
+        "its owner and mode, as of a state directory": "run/test_class_archive.py::an_archive_that_others_can_change",
+        "installs it from where this wmtop came": "test_installation.py::it_is_installed_again_from",
+        "in `/tmp`, which one line says": "feed/test_rundir.py::long_home_falls_back",
+    },
     "docs/run.md": {"recorded answers of Flink 2.3.0's own classes": "watermarks/test_vectors.py::valve"},
     "docs/kafka-streams.md": {
         "Kafka Streams writes each\npartition's *stream time*": f"{STREAMS}applications.py::emitted_and_waiting",

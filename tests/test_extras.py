@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from wmtop.engine.system.installation import install_command
 
 ROOT = Path(__file__).parents[1]
 RECORDING = next((ROOT / "tests" / "doctor").glob("*.rec"))
@@ -48,7 +49,8 @@ def test_a_missing_extra_is_one_line_that_names_it(tmp_path: Path, extra: str, c
     done = wmtop(tmp_path, *command.split())
     assert done.stdout == ""
     [line] = done.stderr.splitlines()
-    assert line.endswith(f": pip install 'wmtop[{extra}]'")
+    assert line.endswith(f": {install_command(extra)}")
+    assert f"'wmtop[{extra}] @ " in line  # the index has no wmtop of ours
     assert done.returncode == 2
 
 

@@ -21,7 +21,8 @@ import aiohttp
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from wmtop.tui.cli import browser
-from wmtop.tui.cli.browser import MAX_SIZE, is_allowed
+from wmtop.tui.cli.browser import MAX_SIZE
+from wmtop.tui.cli.hosts import is_allowed
 
 from .tui.recorded import record
 

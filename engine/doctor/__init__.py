@@ -20,7 +20,20 @@ __all__ = [
     "offered_by",
 ]
 
-TOPICS = ("condition", "blocking", "idleness", "spark", "flink", "streams", "progress", "clocks", "lateness", "batches")
+TOPICS = (
+    "condition",
+    "kinds.group",
+    "blocking",
+    "idleness",
+    "kinds.spark",
+    "kinds.flink",
+    "kinds.kafka_streams",
+    "progress",
+    "kinds.chain",
+    "clocks",
+    "lateness",
+    "batches",
+)
 """The modules with rules; of findings of equal weight, those of an earlier topic are listed first."""
 
 for _topic in TOPICS:

@@ -110,7 +110,7 @@ def _held_back(waiting: list[OpenWindow], gain_ms: int | None) -> str:
 
 
 def _why_silent(facts: DiagnosisInput) -> str:
-    if facts.of_flink:
+    if not facts.target.reports_settings:
         return (
             "The watermark is the minimum over all inputs that are not idle: the job has no idle timeout, or it "
             "has not passed yet."
@@ -247,7 +247,7 @@ def lagging_channels(facts: DiagnosisInput) -> Finding | None:
             fixes=fixes,
         )
     source = facts.snapshot.source
-    if source is not None and source.kind == "kafka" and source.max_drift_ms is None:
+    if source is not None and source.could_balance:
         fixes = (_READ_IN_BALANCE, *fixes)
     return Finding(
         size=lags[0][1],

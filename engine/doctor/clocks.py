@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..snapshot import Offender
+from ..snapshot import ChannelView, Offender
 from ..text import formatting as f
 from ..text.formatting import name
 from .finding import CONVERT_TO_UTC, EVERY_VERDICT, Finding, Fix, Text, column, n, names, span, stamped
@@ -48,7 +48,7 @@ def future_timestamps(facts: DiagnosisInput) -> Finding | None:
     if not reached:
         return None
     newest_ms, channels = max(reached, key=lambda pair: pair[0])
-    ahead_ms = newest_ms - max(facts.now_ms, facts.snapshot.job.clock_ms or 0)
+    ahead_ms = newest_ms - max(facts.now_ms, facts.target.reported_now_ms or 0)
     if ahead_ms <= 5 * MINUTE:
         return None
     drags = (facts.watermark_ms or 0) > facts.now_ms  # the watermark itself is ahead of the clock
@@ -71,9 +71,9 @@ def future_timestamps(facts: DiagnosisInput) -> Finding | None:
         evidence=[
             _at("Its event time", newest_ms),
             f"{span(ahead_ms)} ahead of the clock",
-            "Future guard: off" if channels and not facts.of_flink else None,
+            "Future guard: off" if channels and facts.target.shows_event_times else None,
         ],
-        fixes=(_keep_out(facts), _check_record(channels)),
+        fixes=(facts.details.keep_out, _check_record(channels)),
         not_for=() if drags else EVERY_VERDICT,
     )
 
@@ -100,16 +100,18 @@ def _set_aside(facts: DiagnosisInput, records: int, last: Offender, now_ms: int)
 
 def _reached(facts: DiagnosisInput) -> list[tuple[int, tuple[str, ...]]]:
     """The newest event times (epoch ms), each with its channel; without one where only a query's watermark is known."""
-    reached: list[tuple[int, tuple[str, ...]]] = []
-    for view in facts.channels:
-        # Flink reports no event time, and a watermark is behind it.
-        newest = view.watermark_ms if view.max_event_ms is None and facts.of_flink else view.max_event_ms
-        if newest is not None and view.state != "finished":
-            reached.append((newest, (view.channel,)))
-    if not reached and _by_spark(facts) and facts.watermark_ms is not None:
-        least_ms = facts.watermark_ms + (facts.settings.lateness_ms or 0)
-        return [(max(least_ms, facts.snapshot.spark.max_event_ms or least_ms), ())]
-    return reached
+    views = [view for view in facts.channels if view.state != "finished"]
+    known = [(newest, (view.channel,)) for view in views if (newest := _newest_of(view, facts)) is not None]
+    if known or not facts.is_attached or not facts.settings.one_clock or facts.watermark_ms is None:
+        return known
+    least_ms = facts.watermark_ms + (facts.settings.lateness_ms or 0)
+    return [(max(least_ms, facts.snapshot.spark.max_event_ms or least_ms), ())]
+
+
+def _newest_of(view: ChannelView, facts: DiagnosisInput) -> int | None:
+    """A channel's newest event time; where none is shown its watermark, which is behind it."""
+    is_shown = view.max_event_ms is not None or facts.target.shows_event_times
+    return view.max_event_ms if is_shown else view.watermark_ms
 
 
 def _at(label: str, ms: int) -> Text:
@@ -119,24 +121,9 @@ def _at(label: str, ms: int) -> Text:
     return f"{label}: the year {1970 + ms * 10_000 // (3_652_425 * f.DAY):,}"
 
 
-def _keep_out(facts: DiagnosisInput) -> Fix:
-    """To set aside such records, where wmtop runs the query, or in the job."""
-    if facts.of_flink:
-        how = "Filter records with future timestamps in the job before it assigns watermarks"
-        return Fix("filter-future-records", f"{how}, and start it without its state: the watermark never goes back")
-    if _by_spark(facts):
-        how = "Drop such rows before withWatermark, and start the query with a new checkpoint"
-        return Fix("drop-future-rows", f"{how}: in this one the watermark never goes back")
-    return Fix("set-future-guard", "Set a future guard: --future-guard 5m counts such records and sets them aside")
-
-
 def _check_record(channels: Sequence[str]) -> Fix:
     where = names(channels) if channels else "the source"
     return Fix("check-record", f"Look at that record, and correct what writes to {where}")
-
-
-def _by_spark(facts: DiagnosisInput) -> bool:
-    return facts.is_attached and facts.settings.strategy == "spark"
 
 
 @rule("malformed", "Time", accounts_for=("stalled", "unknown"))

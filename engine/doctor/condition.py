@@ -1,20 +1,15 @@
-"""The state of the target: failed, not running, unreachable, starting, paused, partly unknown, without records."""
+"""The state of the target: failed, unreachable, not answering, starting, paused, partly unknown, without records."""
 
-from ..snapshot import ConsumerGroup, Note, NoteCode
+from ..snapshot import Note, NoteCode
 from ..text import formatting as f
-from ..text.codes import JOB_GONE, unknown_text
-from .finding import CHECK_JOB, CHECK_PRODUCERS, CHECK_QUERY, WAIT, Finding, Fix, Text, n, names, span, stamped, verb
+from ..text.codes import unknown_text
+from .finding import CHECK_PRODUCERS, WAIT, Finding, Fix, Text, n, span, stamped
 from .rules import MINUTE, DiagnosisInput, rule
 
 SILENT_MS = 10_000
 """Time (ms) without a snapshot after which an engine is stale; it sends one at least every second."""
 NO_RESULTS = "No results: event time does not move any more"
-_CHECK_ASSIGNMENT = Fix(
-    "check-assignment",
-    "Check that a consumer of the group is assigned to the partition (kafka-consumer-groups.sh --describe)",
-)
 OLD = "Everything else on the screen is from before that."
-CHECK_SERVER = Fix("check-server", "Check that this machine reaches it, and with which credentials")
 CHECK_SOURCE = Fix("check-source", "Check the source: can it be reached, with which credentials?")
 
 
@@ -29,9 +24,11 @@ def engine_failed(facts: DiagnosisInput) -> Finding | None:
     lost = snapshot.state != "failed"
     if lost and (facts.lost is None or facts.ended):
         return None
-    who, fix = "The engine", _check_engine(facts)
+    who = "The engine"
+    fix = _check_engine(facts)
     if facts.is_attached and not lost:
-        who, fix = ("The job", CHECK_JOB) if facts.of_flink else ("The query", CHECK_QUERY)
+        who = facts.details.called
+        fix = facts.details.check_failed
     error = facts.lost if lost else snapshot.error
     error = f.clean(f.first_line(error)) if error else "no error was reported"
     return Finding(
@@ -98,13 +95,10 @@ def stale_part(facts: DiagnosisInput) -> str | None:
         return None
     if note_of(facts, "jvm_silent") is not None:
         return "engine-silent"
-    if facts.of_flink:
-        return "job-not-running"
-    of_broker = snapshot.source is not None and snapshot.source.kind in ("topic", "group")
-    if not facts.is_attached or "positions" in (snapshot.origin or {}) or of_broker:
-        return "source-unreachable"
-    begun = snapshot.batch is not None or snapshot.spark.batch_timestamp_ms is not None
-    return "query-stale" if begun else "query-not-started"
+    if facts.target.news_from == "query":
+        begun = snapshot.batch is not None or snapshot.spark.batch_timestamp_ms is not None
+        return "query-stale" if begun else "query-not-started"
+    return "job-not-running" if facts.target.news_from == "job" else "source-unreachable"
 
 
 def note_of(facts: DiagnosisInput, *codes: NoteCode) -> Note | None:
@@ -136,10 +130,13 @@ def engine_starting(facts: DiagnosisInput) -> Finding | None:
 def source_unreachable(facts: DiagnosisInput) -> Finding | None:
     """The broker or file system of the source does not answer. How much is unread is not known.
 
-    Recognised by: requests to the source fail or time out.
+    Recognised by: requests to the source fail or time out, or the directory of `run files` is not there.
     What to do: check that the source runs, that this machine reaches it, and that the credentials are right.
     """
     why, source, stale = broker_silent(facts), facts.snapshot.source, stale_part(facts) == "source-unreachable"
+    lost = next((note for note in reversed(facts.snapshot.notes) if note.code == "directory_lost"), None)
+    if stale and lost is not None:
+        return _directory_lost(facts, lost)
     if not stale and (facts.snapshot.state != "partial" or why is None or note_of(facts, "snapshot_too_long")):
         return None
     return Finding(
@@ -157,20 +154,35 @@ def source_unreachable(facts: DiagnosisInput) -> Finding | None:
     )
 
 
+def _directory_lost(facts: DiagnosisInput, lost: Note) -> Finding:
+    """A directory that is away may come back with all its files: nothing has failed yet."""
+    directory, why = f.clean(str(lost.args.get("directory"))), f.clean(str(lost.args.get("why")))
+    return Finding(
+        severity="warning",
+        size=float("inf"),
+        title="The source's directory cannot be read",
+        impact="Unknown how much is unread, and which channels have data",
+        cause=f"{directory}: {why}. {OLD}",
+        evidence=[stamped("Lost: ", lost.wall_ms), age(facts)],
+        fixes=(Fix("check-directory", "Put the directory back, or mount it again; the run then continues"),),
+    )
+
+
 def broker_silent(facts: DiagnosisInput) -> str | None:
     """The line about a broker that does not answer, if there is one."""
     note = note_of(facts, "broker_silent")
     return None if note is None else str(note.args.get("why") or "")
 
 
-def _number_in(note: Note | None, name: str) -> int | None:
+def number_in(note: Note | None, name: str) -> int | None:
+    """A number among a note's arguments; None: no such note, or not known."""
     value = None if note is None else note.args.get(name)
     return value if isinstance(value, int) else None
 
 
 def pauses(facts: DiagnosisInput) -> int | None:
     """For how long (ms) an attached query has had no batch, where that may be its trigger's pause."""
-    return _number_in(note_of(facts, "pause_unknown", "no_batch_ended"), "silent_ms")
+    return number_in(note_of(facts, "pause_unknown", "no_batch_ended"), "silent_ms")
 
 
 @rule("source-paused", "Progress", accounts_for=("unknown",), before_data=True)
@@ -201,7 +213,7 @@ def partly_unknown(facts: DiagnosisInput) -> Finding | None:
     --max-channels.
     """
     # Also of a run that is paused or has ended: an incomplete snapshot is not an all-clear.
-    if (left_out := _number_in(note_of(facts, "snapshot_too_long"), "channels")) is not None:
+    if (left_out := number_in(note_of(facts, "snapshot_too_long"), "channels")) is not None:
         return Finding(
             size=left_out,
             title="The snapshot has no channels and no windows",
@@ -219,57 +231,17 @@ def partly_unknown(facts: DiagnosisInput) -> Finding | None:
         severity="info",
         title="Part of the picture is unknown",
         impact="A channel or window that is not shown may be stuck",
-        cause=_unreadable(facts) or "Some of the taps do not answer.",
+        cause=unreadable(facts) or "Some of the taps do not answer.",
         evidence=[unknown_text(windows.unknown, windows.unknown_args) or "State: partial"],
         fixes=(CHECK_SOURCE,),
     )
 
 
-def _unreadable(facts: DiagnosisInput) -> str | None:
+def unreadable(facts: DiagnosisInput) -> str | None:
     """What this user may not read, or what is damaged, as a sentence."""
     note = note_of(facts, "unreadable")
     text = "" if note is None else f.clean(str(note.args.get("why") or ""))
     return f"{f.sentence(text)}." if text else None
-
-
-@rule("partitions-not-read", "Progress", "Blockers", accounts_for=("stalled", "unknown"))
-def partitions_not_read(facts: DiagnosisInput) -> Finding | None:
-    """A consumer group has read nothing from a partition that has records. A job that reads it has no watermark until
-    it does.
-
-    Recognised by: the group's offset is that of the partition's first record, or it has no offset there.
-    What to do: check that a consumer of the group is assigned to the partition and reads it.
-    """
-    if not isinstance(facts.snapshot.target, ConsumerGroup) or facts.snapshot.state != "live":
-        return None
-    unread = [view for view in facts.channels if view.state == "never_seen" and view.backlog]
-    left_out = note_of(facts, "partitions_uncommitted")
-    if not unread and left_out is None:
-        return None
-    count, records = _number_in(left_out, "partitions"), _number_in(left_out, "records")
-    uncommitted = None if count is None else f"{n(count, 'partition')} with {n(records, 'record')} and no commit"
-    if not unread:
-        return Finding(
-            size=records or 0,
-            title=f"The group has committed nothing on {n(count, 'partition')} with records",
-            impact=f"Not known whether {n(records, 'record')} {'is' if records == 1 else 'are'} unread",
-            cause="No consumer of the group reads it, or none has committed an offset there.",
-            evidence=[uncommitted, None if left_out is None else f"First: {f.clean(str(left_out.args['partition']))}"],
-            fixes=(_CHECK_ASSIGNMENT,),
-            not_for=("stalled",),
-        )
-    channels, waiting = tuple(view.channel for view in unread), sum(view.backlog or 0 for view in unread)
-    return Finding(
-        severity="critical" if facts.verdict == "stalled" else "warning",
-        size=waiting,
-        channels=channels,
-        title=f"The group has read nothing from {verb(channels, 'partition', 'partitions')} {names(channels)}",
-        impact=f"{n(waiting, 'record')} unread; a job that reads them waits for the first one",
-        cause="Its offset is that of the first record: no consumer of the group has read one.",
-        evidence=[f"{n(len(unread), 'partition')} without a record that was read", uncommitted],
-        fixes=(_CHECK_ASSIGNMENT,),
-        blames="backlog",
-    )
 
 
 @rule("no-records", "Progress", accounts_for=("unknown",), before_data=True)
@@ -290,153 +262,4 @@ def no_records(facts: DiagnosisInput) -> Finding | None:
         cause="The source is empty, the start position is at its end, or a filter drops everything.",
         evidence=[f"0 records in {span(facts.watched_ms)}", f"{n(len(snapshot.channels), 'channel')} known"],
         fixes=(CHECK_PRODUCERS,),
-    )
-
-
-_CHECK_JOBMANAGER = Fix(
-    "check-jobmanager",
-    "Check that the JobManager runs, and that its REST address answers from this machine; then look at its log",
-)
-_SUBMIT_JOB = Fix(
-    "submit-job", "Submit the job again: wmtop follows it by its name; or attach to the job that replaced it"
-)
-_FETCH_METRICS = Fix("fetch-metrics", "Set metrics.fetcher.update-interval: 10 s in the JobManager's configuration")
-_CHECK_TASK_MANAGERS = Fix(
-    "check-task-managers", "Check in Flink's web UI that the job's task managers are connected, and look at their logs"
-)
-
-
-@rule("job-not-running", "Operators", accounts_for=("unknown",), before_data=True)
-def job_not_running(facts: DiagnosisInput) -> Finding | None:
-    """Nothing new is known of the attached Flink job: it or its tasks do not run, its JobManager does not answer, its
-    metrics are old, or it no longer has the chosen operator.
-
-    Recognised by: the job's state in Flink's REST API, an error instead of an answer, or metrics that stay the same.
-    What to do: look at the job's exceptions in Flink's web UI; check that the JobManager and the task managers run.
-    """
-    job, error = facts.snapshot.job, facts.snapshot.error
-    if stale_part(facts) != "job-not-running":
-        return None
-    error = None if error is None else f.clean(f.first_line(error))
-    impact = "Whether event time moves is not known"
-    if job.unanswered and error is not None:
-        title, cause, fix = "Nothing newer is known of the job", error, _CHECK_JOBMANAGER
-    elif job.operator_gone:
-        title, fix = "The job no longer has the chosen operator", None
-        cause = "The job was submitted again with other operators. Attach again with another --operator, or without it."
-    elif job.state == "UNKNOWN":
-        title, impact, fix = JOB_GONE, "No results from it", _SUBMIT_JOB
-        cause = f"The job was removed, or the JobManager was restarted without it. {OLD}"
-    elif job.interval_ms == 0 and error is not None:
-        title, cause, fix = "The JobManager fetches no metrics", error, _FETCH_METRICS
-    elif job.state != "RUNNING" or error is not None:
-        title = "The job is RUNNING, its tasks are not" if job.state == "RUNNING" else f"The job is {job.state}"
-        impact, fix = "No results: the watermark is frozen", CHECK_JOB
-        cause = f"Its last failure: {error}" if error else f"No failure is reported. {OLD}"
-    else:
-        title, fix = "The metrics are old", _CHECK_TASK_MANAGERS
-        cause = f"The JobManager has had no newer metrics from its task managers. {OLD}"
-    return Finding(
-        severity="critical",
-        title=title,
-        impact=impact,
-        cause=cause,
-        evidence=[
-            f"{'Last known state' if job.unanswered else 'State'} of the job: {job.state}",
-            f"Restarts: {job.restarts:,}" if job.restarts else None,
-            age(facts),
-        ],
-        fixes=() if fix is None or job.operator_gone else (fix,),
-    )
-
-
-@rule("query-stale", "Progress", suppressed_by=("hung-batch",), accounts_for=("unknown",), before_data=True)
-def query_stale(facts: DiagnosisInput) -> Finding | None:
-    """The attached Spark query shows no progress. It may be idle, hang or be dead.
-
-    Recognised by: no new batch for much longer than its batches and its trigger explain, or its application has ended.
-    A warning where a checkpoint alone is seen and nothing is known to be unread: the query may be idle.
-    What to do: check that its process runs, and read its log. If its source does not answer either, check the source
-    first.
-    """
-    if stale_part(facts) != "query-stale":
-        return None
-    snapshot, silent = facts.snapshot, broker_silent(facts)
-    begun_ms, now_ms, in_flight = snapshot.spark.batch_timestamp_ms, snapshot.wall_ms, snapshot.spark.in_flight
-    ago = None if begun_ms is None or now_ms is None else span(max(now_ms - begun_ms, 0))
-    batch = "The last batch" if snapshot.batch is None else f"Batch {snapshot.batch:,}"
-    ended = "" if in_flight is None else " and has not ended" if in_flight else " and was the last one"
-    title, impact = "The query shows no progress", "No results" if ago is None else f"Nothing new for {ago}"
-    why = f"The query is {'slow' if in_flight else 'idle'}{' or hangs' if facts.is_alive else ', hangs, or has died'}"
-    causes = [f"{why}: from outside these look alike.", unreadable := _unreadable(facts), OLD]
-    fixes = (facts.check_query,) if silent is None else (CHECK_SOURCE, facts.check_query)
-    if (gone := note_of(facts, "application_gone")) is not None:
-        silent_ms = gone.args.get("silent_ms")
-        last = f"; its last report was {span(silent_ms)} ago" if isinstance(silent_ms, int) else ""
-        title, impact, silent = f"The query's application has ended{last}", NO_RESULTS, None
-        causes = ["The application ended without stopping the query: it was killed, or it failed.", OLD]
-    elif silent is not None:
-        title += "; its source does not answer"
-        causes[0] = "Its source does not answer from here either: the query probably waits for it."
-    elif unreadable is not None and in_flight is None:
-        title, impact = "What shows the query does not answer", "Whether the query still runs is not known"
-        causes, fixes = [unreadable, OLD], (CHECK_SERVER,)
-    last = note_of(facts, "no_new_batch")
-    may_be_idle = last is not None and last.args.get("due") is None and silent is None
-    return Finding(
-        severity="warning" if may_be_idle else "critical",
-        title=title,
-        impact=impact,
-        cause=" ".join(text for text in causes if text),
-        evidence=[
-            f"{batch}{'' if ago is None else f' began {ago} ago'}{ended}",
-            None if silent is None else f.clean(silent),
-        ],
-        fixes=fixes,
-    )
-
-
-@rule("query-not-started", "Progress", accounts_for=("unknown",), before_data=True)
-def query_not_started(facts: DiagnosisInput) -> Finding | None:
-    """The attached Spark query has not begun a batch.
-
-    Recognised by: its checkpoint, event log or reports have no batch yet.
-    What to do: check that the application has started the query, and that its input has data: without, no batch begins.
-    """
-    if stale_part(facts) != "query-not-started":
-        return None
-    return Finding(
-        title="No batch has begun",
-        impact="No results yet",
-        cause="The query has not started, its input has no data yet, or its first batch is still being planned.",
-        evidence=["0 batches so far"],
-        fixes=(CHECK_QUERY,),
-    )
-
-
-@rule("pause-unknown", "Progress", accounts_for=("unknown",), before_data=True)
-def pause_unknown(facts: DiagnosisInput) -> Finding | None:
-    """The attached Spark query has had no batch for a while, and nothing shows whether it is idle, waits for its
-    trigger, or has ended.
-
-    Recognised by: no batch for longer than before, and neither its batches nor its plan show how long its trigger
-    pauses.
-    What to do: check that its process runs. This is not an all-clear.
-    """
-    silent_ms, batch = pauses(facts), facts.snapshot.batch
-    if silent_ms is None:
-        return None
-    pause, title = "a long trigger", "The query pauses"
-    if note_of(facts, "no_batch_ended") is not None:
-        pause, title = "a slow first batch", "No batch has ended yet"
-    last = "" if batch is None else f"; the last one is batch {batch:,}"
-    unsure, worst = ("is stuck", "is stuck in its source") if facts.is_alive else ("runs", "has ended or died")
-    return Finding(
-        severity="info",
-        size=silent_ms,
-        title=f"{title}; whether it {unsure} is not known",
-        impact=f"Not an all-clear: nothing new may be {pause}, an idle source or a query that {worst}",
-        cause=f"An idle query, {pause} and a query that {worst} look the same from here.",
-        evidence=[f"No batch for {span(silent_ms)}{last}"],
-        fixes=(facts.check_query,),
     )

@@ -9,7 +9,8 @@ from msgspec import UNSET, Struct, UnsetType
 from ..snapshot import Cause, Snapshot, VerdictName
 from ..text import formatting as f
 from ..text.formatting import horizon_words, name
-from ..verdict.preview import ProposedSetting, line_in_job
+from ..text.job_lines import line_in_job
+from ..verdict.preview import ProposedSetting
 
 Severity = Literal["critical", "warning", "info"]
 """Critical: results stop or are wrong. Warning: results suffer, or soon will. Info: worth knowing."""

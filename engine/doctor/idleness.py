@@ -26,7 +26,7 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
     record is unread.
     What to do: check the producers. A heartbeat record keeps event time moving while there is no data.
     """
-    views, snapshot, level = _all_without_data(facts), facts.snapshot, facts.watermark_ms
+    views, level = _all_without_data(facts), facts.watermark_ms
     quiet_ms, idle_after = min((view.quiet_ms or 0 for view in views), default=0), facts.settings.idle_after_ms
     if quiet_ms < (facts.quiet_limit_ms if idle_after is None else max(MINUTE, facts.scale_ms + idle_after)):
         return None
@@ -38,12 +38,12 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
         return None  # a replay: its clock will reach the next record, or the end
     stranded = _stranded(facts)
     all_idle = all(view.state == "idle" for view in views)
-    what = "stream time" if snapshot.clocks else "watermark"
-    impact, cause = f"The {what} waits until new data arrives", f"A {what} advances only with records."
+    impact = f"The {facts.target.time_name} waits until new data arrives"
+    cause = f"A {facts.target.time_name} advances only with records."
     if stranded:
         records = n(sum(window.records or 0 for window in stranded), "record")
         impact = f"{n(len(stranded), 'window')} ({records}) cannot fire until new data arrives"
-    if gain_ms and idle_after is None and not facts.of_flink:
+    if gain_ms and idle_after is None and facts.target.reports_settings:
         cause += " Without an idle timeout it stays at the slowest channel."
     timeout = f"Idle timeout: {facts.idle_timeout}{'; all channels are idle' if all_idle else ''}"
     idle = (idle_fix(facts, {view.channel for view, _ in facts.active}),) if stuck else ()
@@ -56,7 +56,7 @@ def no_data(facts: DiagnosisInput) -> Finding | None:
         cause=cause,
         evidence=[
             f"Newest record of all {n(len(views), 'channel')}: {span(quiet_ms)} ago",
-            None if snapshot.clocks else timeout,
+            timeout if facts.target.has_watermark else None,
             f"The slowest channel is {span(gain_ms)} behind the fastest" if gain_ms and not all_idle else None,
             _missing(max(window.end_ms for window in stranded), level) if stranded else None,
         ],

@@ -13,13 +13,13 @@ from msgspec import Struct, UnsetType
 from msgspec.structs import replace
 
 from ..snapshot import ChannelView, Snapshot, VerdictName, WhatIf
-from ..snapshot.kinds.flink_job import FlinkJob
 from ..text import formatting as f
 from ..verdict import verdict as judgement
 from ..verdict.history import HistoryPoint
 from ..verdict.preview import ProposedSetting
 from ..watermarks.settings import Session
 from .finding import CHECK_QUERY, CHECK_RUNNING, Finding, Fix, Offered, Severity
+from .kind_details import KindDetails, details_of
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 
@@ -40,6 +40,7 @@ class DiagnosisInput:
 
     def __post_init__(self) -> None:
         self.settings = self.snapshot.settings
+        self.target = self.snapshot.target
         self.channels = self.snapshot.channels
         self.now_ms = self.snapshot.now_ms
         self.watermark_ms = self.snapshot.level.watermark_ms
@@ -70,20 +71,20 @@ class DiagnosisInput:
         return CHECK_RUNNING if self.is_alive else CHECK_QUERY
 
     @property
+    def check_event_time(self) -> Fix:
+        """To look at what assigns event times."""
+        where = self.details.times_are_set if self.is_attached else "at the time column"
+        return Fix("check-event-time", f"Look at the timestamps of new records, and {where}")
+
+    @property
     def has_valve(self) -> bool:
         """Whether the watermark is the minimum over the channels, so that a channel can hold it back."""
-        return self.settings.strategy not in ("spark", "none") and not self.snapshot.clocks
+        return self.settings.has_valve and self.target.has_watermark
 
     @property
-    def of_flink(self) -> bool:
-        """Whether the target is a Flink job."""
-        return isinstance(self.snapshot.target, FlinkJob)
-
-    @property
-    def running_job(self) -> FlinkJob | None:
-        """The job, where it runs and its metrics are new enough to be judged."""
-        job = self.snapshot.job
-        return job if job.state == "RUNNING" and self.snapshot.state in ("live", "partial") else None
+    def details(self) -> KindDetails:
+        """What the kind of target has in place of the general words and fixes."""
+        return details_of(self.target)
 
     @property
     def by_wall_clock(self) -> bool:
@@ -95,7 +96,7 @@ class DiagnosisInput:
     def unbounded(self) -> bool:
         """Whether the source has no known end: open windows would fire at its end."""
         source = self.snapshot.source
-        return source is None or (source.kind != "replay" and source.rows is None)
+        return source is None or not source.has_end
 
     @property
     def window_ms(self) -> int:
@@ -171,9 +172,10 @@ class DiagnosisInput:
 
     @property
     def idle_timeout(self) -> str:
-        """The idle timeout in force in words; a Flink job's own is not in its REST API."""
+        """The idle timeout in force in words, or that it is not known."""
         idle_after_ms = self.settings.idle_after_ms
-        return f.ELSEWHERE if idle_after_ms is None and self.of_flink else f.setting(idle_after_ms)
+        is_known = idle_after_ms is not None or self.target.reports_settings
+        return f.setting(idle_after_ms) if is_known else f.ELSEWHERE
 
     @property
     def nothing_fires(self) -> str:

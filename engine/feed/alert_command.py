@@ -6,14 +6,15 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from ..snapshot import Note, Snapshot
+from ..system import clock
 from ..system.errors import UsageError, first_line, how_it_ended
-from ..verdict.history import AlertRule, Event, as_json, history_point
+from ..verdict.alerts import AlertRule, Event, as_json
+from ..verdict.history import history_point
 
 LIMIT_S = 30.0
 """Longest run time (s) of a command; then it is killed."""
@@ -57,7 +58,7 @@ class AlertCommand:
     def see(self, snapshot: Snapshot) -> None:
         """Take the next snapshot; returns at once."""
         if snapshot.state == "failed":
-            wall_ms = snapshot.wall_ms or time.time_ns() // 1_000_000
+            wall_ms = snapshot.wall_ms or clock.now_ms()
             events = self._rule.lose(wall_ms, first_line(snapshot.error or "the engine failed"))
         else:
             point = history_point(snapshot)
@@ -105,7 +106,7 @@ class AlertCommand:
                 self._busy = True
             why = self._run(line)
             if why is not None and self.note is None:
-                self.note = Note(time.time_ns() // 1_000_000, "alert_failed", {"command": self._argv[0], "why": why})
+                self.note = Note(clock.now_ms(), "alert_failed", {"command": self._argv[0], "why": why})
                 self._say(f"--on-alert {shlex.join(self._argv)} failed: {why}; further failures are not reported")
 
     def _run(self, line: bytes) -> str | None:

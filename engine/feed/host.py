@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..snapshot import EngineState, Note, Reason, Snapshot, SourceView, Step, TargetPart, Verdict
+from ..system import clock
 from ..system.errors import RunError, first_line
 from ..system.files import Existing
 from ..verdict.verdict import verdict_of
@@ -199,7 +200,7 @@ class Host:
             since, steps = self._progress_s, self._steps
             stuck_s = 0.0 if since is None else time.monotonic() - since
             if stuck_s > STEP_STALE_AFTER_S:
-                wall_ms, silent_ms = time.time_ns() // 1_000_000, int(stuck_s * 1_000)
+                wall_ms, silent_ms = clock.now_ms(), int(stuck_s * 1_000)
                 self.show_start(Note(wall_ms, "start_stuck", {"step": steps[-1].name, "silent_ms": silent_ms}))
 
     def _record(self, snapshot: Snapshot) -> None:
@@ -216,7 +217,7 @@ class Host:
         return Snapshot(
             name=self.name,
             state=state,
-            wall_ms=time.time_ns() // 1_000_000,
+            wall_ms=clock.now_ms(),
             settings=self._subject.settings,
             verdict=Verdict(reason=Reason("failed" if state == "failed" else "starting")),
             source=self._subject.describe(),
@@ -238,7 +239,7 @@ class Host:
 
 def _as_stopping(last: Snapshot) -> Snapshot:
     """The last snapshot for viewers, to whom the engine is no longer fine although nothing is wrong with its data."""
-    wall_ms = time.time_ns() // 1_000_000
+    wall_ms = max(clock.now_ms(), last.wall_ms or 0)
     last = replace(last, state="stale", wall_ms=wall_ms, notes=[*last.notes, Note(wall_ms, "engine_stopping")])
     return replace(last, verdict=verdict_of(last))
 

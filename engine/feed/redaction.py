@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 import msgspec
 from msgspec import Struct
 
-from ..snapshot import Chain, Note, Snapshot, SourceView, SparkProgress
+from ..snapshot import Note, Snapshot, SourceView, SparkProgress
 from ..snapshot.kinds.chain import Hop
 from ..snapshot.kinds.flink_job import FlinkJob, FlinkVertex
 from ..system.errors import RunError, first_line
@@ -102,8 +102,8 @@ class Redaction:
         self._instances = frozenset(name for name in named if _INSTANCE.fullmatch(name))
         for view in snapshot.channels:  # names are given in the order of the snapshot
             self._channel(view.channel)
-        for hop in snapshot.target.hops if isinstance(snapshot.target, Chain) else ():
-            self._channel(hop.name)
+        for name in snapshot.target.names_of_others:
+            self._channel(name)
         return self._struct(snapshot)
 
     def _struct(self, value: _T) -> _T:

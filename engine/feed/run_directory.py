@@ -5,12 +5,14 @@ directory is in the user's state directory, not in the runtime directory, which 
 still runs must be found again. Each host has its own, because a home directory may be shared.
 """
 
+import hashlib
 import itertools
+import logging
 import os
 import re
 import socket
 import stat
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -21,13 +23,17 @@ from msgspec import Struct
 
 from ..system.errors import RunError, UsageError
 from ..system.files import lock_file, try_lock_file
+from ..system.places import variable_path
 from .messages import decode_as
 
 RUN_DIR_VARIABLE = "WMTOP_RUN_DIR"
 NAME_LIMIT = 32
 _SOCKET_PATH_LIMIT = 103  # bytes; macOS allows 104 with the final NUL, Linux 108
 _DIR_LIMIT = _SOCKET_PATH_LIMIT - len("/.sock") - NAME_LIMIT
-_FALLBACK = "/tmp/wmtop-{uid}"  # not $TMPDIR, which may differ between an engine and its viewer
+_FALLBACK = "/tmp/wmtop-{uid}-{key}"  # not $TMPDIR, which may differ between an engine and its viewer
+_log = logging.getLogger("wmtop.run_directory")
+_report: Callable[[str], object] = _log.warning
+_reported: set[Path] = set()
 _NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_LIMIT - 1}}}")
 
 
@@ -85,11 +91,20 @@ class Claim:
         self.release()
 
 
+def report_with(report: Callable[[str], object]) -> None:
+    """From now on, `report` gets the line that says that another run directory is used than the usual one."""
+    global _report
+    _report = report
+
+
 def run_dir() -> Path:
-    """The run directory, created if it is missing; UsageError if another user could open it."""
+    """The run directory, created if it is missing; UsageError if another user could open it.
+
+    Where the usual one is not possible it is one in /tmp, of its own for each usual one, and that is said once.
+    """
     chosen = os.environ.get(RUN_DIR_VARIABLE)
     if chosen:
-        path = Path(chosen).absolute()
+        path = variable_path(RUN_DIR_VARIABLE, chosen).absolute()
         if len(os.fsencode(path)) > _DIR_LIMIT:
             raise UsageError(
                 f"{RUN_DIR_VARIABLE}={path} is too long for a socket path; use at most {_DIR_LIMIT} bytes",
@@ -97,16 +112,32 @@ def run_dir() -> Path:
             )
         _make(path)
         return path
-    path = platformdirs.user_state_path("wmtop", appauthor=False) / f"run-{socket.gethostname()}"
-    if len(os.fsencode(path)) <= _DIR_LIMIT:
-        with suppress(OSError):  # a missing or read-only home is not an error
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.is_dir():
-            _make(path)
-            return path
-    path = Path(_FALLBACK.format(uid=os.geteuid()))
+    usual = platformdirs.user_state_path("wmtop", appauthor=False) / f"run-{socket.gethostname()}"
+    why = _why_not(usual)
+    path = usual if why is None else _instead_of(usual)
     _make(path)
+    if why is not None and usual not in _reported:
+        _reported.add(usual)
+        _report(f"the run directory is {path}, because {usual} {why}; {RUN_DIR_VARIABLE}=DIR chooses another")
     return path
+
+
+def _why_not(usual: Path) -> str | None:
+    """Why the usual run directory is not possible; None: it is there now."""
+    length = len(os.fsencode(usual))
+    if length > _DIR_LIMIT:
+        return f"is too long for a socket path ({length} bytes, at most {_DIR_LIMIT})"
+    try:
+        usual.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:  # a missing or read-only home is not an error
+        return None if usual.is_dir() else f"cannot be made ({error.strerror})"
+    return None
+
+
+def _instead_of(usual: Path) -> Path:
+    """The directory in /tmp, another one for each home: an engine's name is taken only once in each."""
+    key = hashlib.sha256(os.fsencode(usual)).hexdigest()[:12]
+    return Path(_FALLBACK.format(uid=os.geteuid(), key=key))
 
 
 def check_name(name: str) -> str:

@@ -5,7 +5,6 @@ import re
 import secrets
 import ssl
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCert
 from cryptography.x509 import Certificate, load_pem_x509_certificates
 
 from ..system.errors import UsageError
+from ..system.files import PrivateDirectory
 from ..system.java import find_java
 
 _STORE, _KEY, _OURS = "WMTOP_STORE_PASSWORD", "WMTOP_KEY_PASSWORD", "WMTOP_OWN_PASSWORD"
@@ -92,8 +92,8 @@ def _converted(store: Path, kind: str | None, password: str, key_password: str) 
     entry = _KEY_ENTRY.search(listed)
     if entry is None:
         raise UsageError(f"ssl.keystore.location: {store} has no entry with a key")
-    with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:  # mode 0700
-        copy = Path(directory, "store.p12")
+    with PrivateDirectory("wmtop-keys-") as directory:
+        copy = directory / "store.p12"
         _keytool("ssl.keystore", store, _copying(store, kind, entry["alias"], copy), environment)
         return _opened("ssl.keystore", copy, environment[_OURS])
 
@@ -203,11 +203,11 @@ def tls_properties(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _identify(context: ssl.SSLContext, chain: str, key: str) -> None:
     """Load certificate and key from a private, temporary file: Python reads them only from files."""
-    with tempfile.NamedTemporaryFile("w", prefix="wmtop-", suffix=".pem") as file:  # mode 0600
-        file.write(chain + key)
-        file.flush()
+    with PrivateDirectory("wmtop-keys-") as directory:
+        file = directory / "identity.pem"
+        file.write_text(chain + key)
         try:
-            context.load_cert_chain(file.name, password="")  # None would ask the terminal
+            context.load_cert_chain(file, password="")  # None would ask the terminal
         except ssl.SSLError as error:
             is_mismatch = error.reason == "KEY_VALUES_MISMATCH"
             what = "and its key do not match" if is_mismatch else f"or key cannot be used: {_reason(error)}"

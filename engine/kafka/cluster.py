@@ -21,7 +21,7 @@ from kafka.errors import (
     LeaderNotAvailableError,
     NodeNotReadyError,
 )
-from kafka.protocol.consumer import IsolationLevel, OffsetSpec  # pyright: ignore[reportMissingTypeStubs]
+from kafka.protocol.consumer import IsolationLevel, OffsetForLeaderEpochRequest, OffsetSpec  # pyright: ignore[reportMissingTypeStubs]
 from msgspec import Struct
 
 from ..system.errors import RunError, UsageError, first_line
@@ -46,6 +46,7 @@ Offsets = dict[str, dict[str, int]]
 Positions = dict[TopicPartition, int]
 """The next offset to read, by topic and partition."""
 
+_EPOCHS_TOPIC = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
 CONNECT_MS = 8_000
 """Longest wait (ms) for an address: enough for a distant broker, short for a user."""
 ASK_MS = 10_000
@@ -198,6 +199,39 @@ class Cluster:
         """The end for a `read_committed` reader, by partition: the next offset."""
         return self._offsets(partitions, OffsetSpec.LATEST)
 
+    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int | None]]:
+        """The end as `latest`, and the epoch of the leader that gave it (None: an old broker), by partition."""
+        found = self._list(dict.fromkeys(partitions, OffsetSpec.LATEST))
+        return {key: (value.offset, value.leader_epoch) for key, value in found.items()}
+
+    def epoch_ends(self, epochs: Positions) -> Positions:
+        """Where the records of leader epochs up to the given one end, by partition; a log that does not know it is left
+        out (KIP-320).
+        """
+
+        async def send() -> list[Any]:
+            leaders = await self._admin._async_get_leader_for_partitions(set(epochs))
+            return [
+                await self._admin._manager.send(_epochs_request({p: epochs[p] for p in asked}), node_id=leader)
+                for leader, asked in leaders.items()
+            ]
+
+        try:
+            answers = self._ask(lambda: self._admin._manager.run(send))
+        except _TooOldError:
+            return {}
+        found: Positions = {}
+        for topic in (topic for answer in answers for topic in answer.topics):
+            for part in topic.partitions:
+                if part.error_code:
+                    raise RunError(
+                        f"the Kafka cluster at {self.config.bootstrap} does not say where leader epochs of "
+                        f"{topic.topic}-{part.partition} end (error {part.error_code})"
+                    )
+                if part.end_offset >= 0:
+                    found[TopicPartition(topic.topic, part.partition)] = part.end_offset
+        return found
+
     def greatest_timestamps(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         """Greatest record timestamp (ms) and its offset, by partition with records (`MAX_TIMESTAMP`, KIP-734)."""
         newest = self._list(dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP))
@@ -271,6 +305,22 @@ class Cluster:
         if isinstance(error, _SILENT):
             return f"no Kafka broker answers at {self.config.bootstrap}"
         return f"the Kafka cluster at {self.config.bootstrap} gave no answer: {first_line(error)}"
+
+
+def _epochs_request(epochs: Positions) -> OffsetForLeaderEpochRequest:
+    """The request for the ends of these epochs of partitions that one broker leads."""
+    of_topic, of_partition = _EPOCHS_TOPIC, _EPOCHS_TOPIC.OffsetForLeaderPartition
+    topics = [
+        of_topic(
+            topic=topic,
+            partitions=[
+                of_partition(partition=int(number), current_leader_epoch=-1, leader_epoch=epoch)
+                for number, epoch in parts.items()
+            ],
+        )
+        for topic, parts in offsets_of(epochs).items()
+    ]
+    return OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
 
 
 def consumer_of(config: KafkaConfig, **options: Any) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ..snapshot import NoteCode
+from ..system import clock
 from ..system.errors import RunError
 from .client_settings import KafkaConfig
 from .cluster import Cluster, Positions, TopicPartition
@@ -46,16 +47,12 @@ class Probe:
 
         A broker that has just restarted may not know a topic for a moment.
         """
-        self.recreated: dict[str, int] = {}
-        """How often each topic was found to be recreated."""
         self.ends: Positions | None = None
         """The end of each partition; None: not known."""
         self.earliest: Positions = {}
         """The first available offset of each partition, at the last poll."""
         self.read_to: Positions = {}
         """The next offset to read of each partition; the reader sets it."""
-        self.rereads = True
-        """Whether a recreated topic is read from its start (Spark's connector continues at its end)."""
         self.silent_since: float | None = None
         """Since when (monotonic s) the cluster has not answered; None: it answers."""
 
@@ -75,6 +72,9 @@ class Probe:
         """Begin to poll the cluster."""
         threading.Thread(target=self._watch, args=(config,), name="wmtop-kafka-probe", daemon=True).start()
 
+    def compare(self, cluster: Cluster) -> None:
+        """Called after each poll: whether the logs are still those that were read."""
+
     def stop(self) -> None:
         """Stop polling."""
         self._stop.set()
@@ -91,6 +91,7 @@ class Probe:
                     looked_s = time.monotonic() if self.there == frozenset(self._partitions) else float("-inf")
                 self._heard()
                 self._note_ends(self._latest(cluster))
+                self.compare(cluster)
                 if self.ends is not None and time.monotonic() - ahead_s > AHEAD_EVERY_S:
                     ahead_s = time.monotonic()
                     self._look_ahead(cluster, self.ends)
@@ -123,8 +124,7 @@ class Probe:
             if name in topics:
                 topic = topics[name]
                 if topic.id != self._ids.get(name, topic.id):
-                    self.recreated[name] = self.recreated.get(name, 0) + 1
-                    self._note("topic_recreated", topic=name, from_start=int(self.rereads))
+                    self._note("topic_recreated", topic=name, from_start=1)
                 self._ids[name] = topic.id
         self.missing = set(self._topics) - topics.keys()
         known = {partition.topic for partition in self._partitions}
@@ -154,4 +154,4 @@ class Probe:
 
 
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return clock.now_ms()

@@ -125,7 +125,7 @@ def column_groups(rows: "pa.Table", settings: Settings, edges: list[int], levels
     batches = unified.to_batches(max_chunksize=_BLOCK)
     blocks = [_Block(part, *_values(part.column(TIME)), np.empty(0, np.int64)) for part in batches]
     by_arrival = ARRIVAL in rows.column_names
-    cells = _cells(rows[TIME], blocks, settings, edges, levels, None if by_arrival else levels.now_ms or 0)
+    cells = _cells(rows[TIME], blocks, settings, edges, levels, None if by_arrival else levels.latest_ms or 0)
     guarded = by_arrival and settings.future_guard_ms is not None  # then a record's cell does not say it
     width = (cells.malformed + 1) << guarded
     packed = np.empty(rows.num_rows, np.int64)

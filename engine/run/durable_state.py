@@ -5,6 +5,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -15,6 +16,8 @@ from msgspec import Meta, Struct, structs
 from ..feed.messages import decode_as
 from ..system.errors import RunError, UsageError, first_line
 from ..system.files import OUTPUTS, Existing, check_new, create, own_outputs, replace_file, try_lock_file
+from ..system.ownership import check_only_ours
+from ..watermarks.generators import belongs_to
 from ..watermarks.monitor import Monitor, to_save
 from ..watermarks.settings import Settings
 from ..watermarks.window_operator import Firing
@@ -22,6 +25,9 @@ from ..watermarks.window_operator import Firing
 STATE_VERSION = 6
 JVM_GONE_WITHIN_S = 20
 OPTION = "--firings"
+STATE_OPTION = "--state-dir"
+_CHANGEABLE = ("lateness_ms", "idle_after_ms", "version")
+"""The settings that 'wmtop set' and the screen change while an engine runs, with their version."""
 _SEAL = b',"sha256":"'
 _encoder = msgspec.json.Encoder()
 
@@ -48,6 +54,25 @@ class _Versioned(Struct):
     version: int
 
 
+class _Rewind(Struct):
+    """The new content of the offset log's entry of the last batch that was applied."""
+
+    batch: int
+    content: str
+
+
+def check_state_directory(path: Path) -> None:
+    """UsageError if the directory is there and cannot be trusted: others can change it, or it cannot be read."""
+    try:
+        check_only_ours(path, STATE_OPTION)
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def _unusable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"cannot use {STATE_OPTION} {path}: {error.strerror}; give a directory you may write")
+
+
 class StateDirectory:
     """One run's directory; only one engine at a time holds its lock."""
 
@@ -55,18 +80,21 @@ class StateDirectory:
         self.path = path
         self.checkpoint = path / "checkpoint"
         self._state_file = path / "state.json"
+        self._rewind_file = path / "rewind.json"
         self._lock_fd: int | None = None
         self._writing = threading.Lock()  # nothing is written after `unlock`: another engine may own the directory
 
     def lock(self) -> None:
-        """Take the lock, and wait until the JVM of a killed run has ended; UsageError while another engine holds it."""
+        """Take the lock, and wait until the JVM of a killed run has ended.
+
+        UsageError while another engine holds it, or if others can change the directory or something in it.
+        """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            check_only_ours(self.path, STATE_OPTION)
             fd = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise UsageError(
-                f"cannot use --state-dir {self.path}: {error.strerror}; give a directory you may write"
-            ) from None
+            raise _unusable(self.path, error) from None
         try:
             locked = try_lock_file(fd)
         except OSError as error:
@@ -126,6 +154,7 @@ class StateDirectory:
                 raise UsageError(f"{self._misfit()}: it has a checkpoint but no state.json")
             return None
         state = self._read()
+        self.finish_rewind(state.offsets_digest)
         self._compare(state, source, asked)
         batch = state.monitor.batch
         if last_commit is not None and (batch is None or batch not in (last_commit, last_commit + 1)):
@@ -147,6 +176,51 @@ class StateDirectory:
         """A digest of the checkpoint's `offsets/<batch>`, or None if it is missing."""
         log = self._offset_log(batch)
         return None if log is None else hashlib.sha256(log).hexdigest()
+
+    def plan_rewind(self, batch: int, change: Callable[[str], str]) -> str:
+        """Plan that the query continues after `batch` at other offsets; returns the digest of its offsets then.
+
+        `change` makes a source's new line of its old one. Save a state with the digest, then `finish_rewind`: a crash
+        in between leaves either the old offsets or the new ones.
+        """
+        head, lines = (self._offset_log(batch) or b"").decode().split("\n"), []
+        head, lines = head[:2], [change(line) if line.strip() else line for line in head[2:]]
+        content = "\n".join([*head, *lines])
+        try:
+            replace_file(self._rewind_file, msgspec.json.encode(_Rewind(batch, content)), sync=True)
+        except OSError as error:
+            raise unwritable(self._rewind_file, error) from error
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def finish_rewind(self, digest: str | None) -> None:
+        """Do what was planned if the saved state has its `digest`, else forget it."""
+        try:
+            planned = decode_as(_Rewind, self._rewind_file.read_bytes())
+        except FileNotFoundError:
+            return
+        except (OSError, msgspec.DecodeError) as error:
+            raise UsageError(f"{self._misfit()}: rewind.json cannot be read ({first_line(error)})") from None
+        try:
+            if hashlib.sha256(planned.content.encode()).hexdigest() == digest:
+                self.drop_planned(planned.batch)
+                self._write_offsets(planned.batch, planned.content.encode())
+            self._rewind_file.unlink()
+        except OSError as error:
+            raise unwritable(self._rewind_file, error) from error
+
+    def drop_planned(self, last: int | None) -> None:
+        """Remove the offsets of batches after the last one that was applied: they are planned again."""
+        offsets = self.checkpoint / "offsets"
+        names = os.listdir(offsets) if offsets.is_dir() else []
+        for number in sorted((int(name) for name in names if name.isdecimal()), reverse=True):
+            if last is None or number > last:
+                (offsets / str(number)).unlink()
+                (offsets / f".{number}.crc").unlink(missing_ok=True)
+
+    def _write_offsets(self, batch: int, content: bytes) -> None:
+        offsets = self.checkpoint / "offsets"
+        (offsets / f".{batch}.crc").unlink(missing_ok=True)  # of the old content; Spark needs none
+        replace_file(offsets / str(batch), content, sync=True)
 
     def batch_time_ms(self, batch: int) -> int | None:
         """When Spark fixed the input of a batch (epoch ms), from `offsets/<batch>`."""
@@ -201,6 +275,17 @@ class StateDirectory:
                 f"--state-dir {self.path} belongs to another run: it was started with other settings "
                 f"({', '.join(other)}); give the same command, or change them with 'wmtop set' while it runs"
             )
+        in_force = state.monitor.settings
+        changeable = {name: getattr(in_force, name) for name in _CHANGEABLE}
+        if in_force != structs.replace(asked, **changeable):
+            raise UsageError(f"{self._misfit()}: its settings in force are not those of this command", code="settings")
+        # A state decides no strategy: a user's generator in it would be unpickled, and that runs code.
+        for channel in state.monitor.channels:
+            if not belongs_to(channel.generator, asked):
+                raise UsageError(
+                    f"{self._misfit()}: a generator in its state is not of --strategy {asked.strategy}",
+                    code="generator",
+                )
 
     def _misfit(self) -> str:
         return f"--state-dir {self.path} cannot be continued (use another directory, or remove this one to start over)"

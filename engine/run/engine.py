@@ -15,8 +15,11 @@ from ..feed.host import Host, Subject
 from ..feed.messages import Change, Reply
 from ..feed.run_directory import Claim
 from ..snapshot import Note, OwnRun, Snapshot
+from ..system import clock
 from ..system.errors import RunError, how_it_ended
 from ..system.files import Existing, PrivateDirectory, existing, own_outputs
+from ..targets.clock import set_note
+from ..targets.target import Looks
 from ..targets.watch_engine import WatchOptions
 from ..verdict.monitor_snapshot import snapshot_of
 from ..verdict.verdict import verdict_of
@@ -211,7 +214,10 @@ class Engine:
         watch = JvmWatch(self._start_query, self._beat, BEAT_S)
         try:
             last = time.monotonic()
+            looks = Looks()
             while not self._host.stopping.is_set():
+                if gap_ms := looks.note(clock.now_ms(), BEAT_S):
+                    run.note_suspended(gap_ms)
                 ended, error = watch.done, watch.error
                 if self._drain(0 if ended or error else BEAT_S):
                     last = time.monotonic()
@@ -228,13 +234,13 @@ class Engine:
                 if watch.began and time.monotonic() - last >= SNAPSHOT_EVERY_S:
                     last = time.monotonic()
                     if run.monitor.channels:
-                        self._publish_between_batches(watch.silent_s)
+                        self._publish_between_batches(run, watch.silent_s)
                     else:
                         self._host.show_start(*self._jvm_notes(watch.silent_s))
         finally:
             watch.stop()
 
-    def _publish_between_batches(self, silent_s: float) -> None:
+    def _publish_between_batches(self, run: Run, silent_s: float) -> None:
         """Publish a snapshot, which may be old (a batch is running), with what the source reports now."""
         self._host.started()
         snapshot = self._snapshot_now(timeout_s=0)
@@ -243,10 +249,10 @@ class Engine:
         if snapshot is None or self._waiting:  # a batch has added a newer one
             return
         unread, hung = self._unread(), self._jvm_notes(silent_s)
-        if hung or (unread is not None and unread.records is None):
+        if hung or self._is_silent(unread):
             snapshot = replace(snapshot, state="stale")
-        now_ms, notes = time.time_ns() // 1_000_000, [*self._notes.now(), *hung]
-        self._host.publish(replace(snapshot, verdict=verdict_of(snapshot), wall_ms=now_ms, notes=notes))
+        notes = [*set_note(run.machine_ahead_ms, run.wall_ms), *self._notes.now(), *hung]
+        self._host.publish(replace(snapshot, verdict=verdict_of(snapshot), wall_ms=run.wall_ms, notes=notes))
 
     def _finish(self, run: Run) -> int:
         """Publish the last snapshot; without `--once` an ended engine stays until it is stopped."""
@@ -286,7 +292,7 @@ class Engine:
         """The note on a JVM that has not answered for too long; empty if it answers."""
         if silent_s <= SILENT_AFTER_S:
             return []
-        wall_ms, silent_ms = time.time_ns() // 1_000_000, int(silent_s * 1_000)
+        wall_ms, silent_ms = clock.now_ms(), int(silent_s * 1_000)
         return [Note(wall_ms, "jvm_silent", {"pid": self._jvm().pid, "silent_ms": silent_ms})]
 
     def _snapshot_now(self, timeout_s: float = -1) -> Snapshot | None:
@@ -302,20 +308,20 @@ class Engine:
         """The snapshot of this moment; the monitor is locked."""
         source, late, ended = self._source, run.late_output, monitor.ended
         unread = None if ended else self._unread()
-        silent = unread is not None and unread.records is None
+        silent = not ended and self._is_silent(unread)
         self._notes.see(monitor, source.describe().kind)
         rates = self._rates.rates(time.monotonic(), {name: counts.records for name, counts in monitor.counts.items()})
         snapshot = snapshot_of(
             monitor,
             name=self._host.name,
             state="ended" if ended else "stale" if silent else "live",
-            wall_ms=time.time_ns() // 1_000_000,
+            wall_ms=run.wall_ms,
             now_ms=monitor.now_ms if ended else run.now_ms(),
             source=replace(source.describe(), rows=source.rows_in_all, rows_read=monitor.rows),
             spark=run.progress.view(source, rates),
             rates=rates,
             unread=unread,
-            notes=self._notes.now(),
+            notes=[*set_note(run.machine_ahead_ms, run.wall_ms), *self._notes.now()],
             points=monitor.take_points(),
             late_output=None if late is None else late.where,
             late_sample=None if late is None else late.sample,
@@ -325,6 +331,10 @@ class Engine:
     def _unread(self) -> Unread | None:
         progress = self._source.progress
         return None if progress is None else progress.unread()
+
+    def _is_silent(self, unread: Unread | None) -> bool:
+        """Whether what has come to the source is not known."""
+        return self._source.is_lost or (unread is not None and unread.records is None)
 
     def _change(self, command: Change) -> Reply:
         if self._run is None:

@@ -52,6 +52,13 @@ class Levels(Struct, frozen=True):
     level: int
     w0: int
     now_ms: int | None
+    ahead_ms: int = 0
+    """How far another clock, that of the machine since it was set, is ahead of it: no record before both is future."""
+
+    @property
+    def latest_ms(self) -> int | None:
+        """The processing time for the future guard: the later one of both clocks."""
+        return None if self.now_ms is None else self.now_ms + self.ahead_ms
 
 
 class Limits(Struct, frozen=True):

@@ -79,6 +79,10 @@ class QueryFailures:
         """Reset: the next failure counts as the first."""
         self._count = 0
 
+    def forget(self) -> None:
+        """The query ends for another reason, and starts again."""
+        self._retry_at = self.read_error = None
+
     def is_restart_due(self, error: BaseException) -> bool:
         """Whether the query that ended with `error` starts again now; SparkError if it has failed for good."""
         if self._retry_at is None:

@@ -8,7 +8,6 @@ The values come from Arrow columns that tasks read, or from rows; both ways yiel
 
 import json
 import threading
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from ..snapshot import Folded, Note, SparkProgress
+from ..system import clock
 from ..system.errors import UsageError
 from ..watermarks.channels import Unread
 from ..watermarks.explain import LONGEST, MAX_VALUES, Count, Explain, Values, merged
@@ -115,7 +115,7 @@ class RunNotes:
 
     def _folded_note(self, folded: Folded) -> Note:
         args = asdict(folded) | {"at_least": int(folded.at_least), "limit": self._max_channels}
-        return Note(time.time_ns() // 1_000_000, "channels_folded", args)
+        return Note(clock.now_ms(), "channels_folded", args)
 
 
 class SourceChannels:

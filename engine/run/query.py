@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UnsetType
 from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
+from ..kafka.log_guard import LogCutError
 from ..snapshot import Snapshot
+from ..system import clock
 from ..system.errors import RunError
 from ..system.files import Existing
 from ..verdict.verdict import Evidence, judged, lost_state
@@ -30,6 +32,7 @@ from .late_output import late_output_of
 from .observe import Observer, RunProgress, SourceChannels, explained_from
 from .session import forget_sockets
 from .sources.base import Batch, Source
+from .sources.kafka_progress import rewound
 from .tasks import TaskNeeds, local_uri
 
 if TYPE_CHECKING:
@@ -77,6 +80,12 @@ class Run:
         self.late_output = late_output_of(late_output, state.path, saved, force=force, from_kafka=from_kafka)
         self.monitor.explain = explained_from(self.monitor, source.more.explain, resumed=self.resumed)
         self.monitor.history.beat_of = "run" if source.clock is None else "replay"
+        self._ahead_ms = 0
+        """How far the time of the saved state was ahead of this machine's: the run counts on from there."""
+        self._suspended: list[int] = []
+        """How long (ms) the process was suspended, not yet left out."""
+        if source.planner is not None:
+            source.planner.resume(self.monitor.batch)
         self._lock = threading.RLock()
         self._stopping = False
         self._observer: Observer | None = None
@@ -111,13 +120,16 @@ class Run:
         if source.clock is not None:
             source.clock.resume(monitor.rows, monitor.now_ms)
         elif monitor.now_ms is not None:
+            self._ahead_ms = max(0, monitor.now_ms - clock.now_ms())
             # Downtime is paused time: it must not make a channel idle.
             now = self._clock_ms()
             monitor.exclude(max(0, now - monitor.now_ms), now)
             monitor.history.restart()
+            monitor.history.begin(now, monitor.history.level)
             monitor.resume()
         if source.progress is not None and monitor.batch is not None:
             source.progress.resumed(self._state.source_offsets(monitor.batch))
+            self._rewind(keep_planned=True)
         if source.clock is None:
             self._channels.begin(self._clock_ms())
         self._channels.balance()
@@ -139,6 +151,8 @@ class Run:
             return False
         if self._source.rows_in_all is not None:
             return self.monitor.rows >= self._source.rows_in_all
+        if self._source.planner is not None:
+            return self._source.planner.ended
         return self._query is not None and not self._query.isActive and self._query.exception() is None
 
     def update_progress(self) -> None:
@@ -155,11 +169,47 @@ class Run:
     def check(self) -> None:
         """Raise RunError if the query has failed for good; start it again if its source says that this may help."""
         self._raise_failure()
+        progress = self._source.progress
+        if progress is not None and progress.is_rewind_due and not self._stopping:
+            self._begin_again()
+            return
         error = self._query.exception() if self._query else None
         if error is None or self._stopping:
             return
         if self._failures.is_restart_due(error):
+            self._rewind()
             self._start_query()
+
+    def _begin_again(self) -> None:
+        """Stop the query, whose logs were cut, and start it where they continue."""
+        query, self._query = self._query, None
+        if query is not None:
+            query.stop()  # without the lock: a batch may have it, and ends with an error
+        with self._lock:
+            self._failures.forget()
+            self._rewind()
+            if not self._stopping:
+                self._start_query()
+
+    def _rewind(self, *, keep_planned: bool = False) -> None:
+        """Let the stopped query continue where its logs were cut, and plan again what it had planned but not applied.
+
+        `keep_planned`: unless no log was cut.
+        """
+        progress, batch = self._source.progress, self.monitor.batch
+        if progress is None:
+            return
+        try:
+            cuts, states = progress.cut()
+        except RunError:  # the cluster does not answer: the query will fail, or the probe sees the cut later
+            return
+        if cuts and batch is not None:
+            self._digest = self._state.plan_rewind(batch, lambda line: rewound(line, cuts))
+            self._save([])
+            self._state.finish_rewind(self._digest)
+        elif not keep_planned:
+            self._state.drop_planned(batch)
+        progress.rewound(cuts, states, again=batch is not None)
 
     def _raise_failure(self) -> None:
         if isinstance(self.failure, RunError):
@@ -174,6 +224,7 @@ class Run:
         with self.looking(0) as monitor:
             if monitor is None or self.failure is not None:
                 return  # a batch runs, or has failed and may be half applied: none of it is saved
+            self._leave_out_suspended()
             now = self._owed_until()
             if now is None:
                 return
@@ -201,21 +252,46 @@ class Run:
 
     def _read_until(self) -> int:
         """Now, or just before the arrival of the first unread row: everything before it is known."""
-        clock = self._source.clock
-        limit = None if clock is None else clock.tick_limit_ms(self.monitor.rows)
+        replay = self._source.clock
+        limit = None if replay is None else replay.tick_limit_ms(self.monitor.rows)
         return self._clock_ms() if limit is None else min(self._clock_ms(), limit - 1)
 
     def _clock_ms(self) -> int:
         """Processing time now (epoch ms): the source's own clock, else the wall clock."""
-        clock = self._source.clock
-        return time.time_ns() // 1_000_000 if clock is None else clock.now_ms()
+        replay = self._source.clock
+        return self.wall_ms if replay is None else replay.now_ms()
+
+    @property
+    def wall_ms(self) -> int:
+        """The wall clock of this run (epoch ms): it never goes back, and jumps at no step of the machine's."""
+        return clock.now_ms() + self._ahead_ms
+
+    @property
+    def machine_ahead_ms(self) -> int:
+        """How far (ms) the machine's clock is ahead of `wall_ms`, since it was set or the state was saved."""
+        return clock.set_by_ms() - self._ahead_ms
+
+    def note_suspended(self, ms: int) -> None:
+        """Note that the process did nothing for `ms`: a stop, for the idle timers and the verdict."""
+        if self._source.clock is None:
+            self._suspended.append(ms)
+
+    def _leave_out_suspended(self) -> None:
+        """The same, once the monitor is free."""
+        while self._suspended and self.monitor.now_ms is not None:
+            ms = self._suspended.pop()
+            self.monitor.exclude(ms, self._clock_ms())
+            self.monitor.history.leave_out(ms)
 
     def judged(self, snapshot: Snapshot, unread: Unread | None) -> Snapshot:
         """The snapshot with its verdict, given the unread records (None: there never are any, or not known) and, by its
         state, whether the source does not answer; does not wait for the JVM.
         """
+        self._leave_out_suspended()
         # A source that does not count its records: 0 if nothing is unread, None if that is not known.
-        is_all_read = 0 if self._source.clock is not None or self._was_waiting else None
+        source, planner = self._source, self._source.planner
+        waits = self._was_waiting and (planner is None or planner.all_read)
+        is_all_read = 0 if source.clock is not None or waits else None
         evidence = Evidence(
             unread=unread.records if unread is not None else is_all_read,
             record_ms=self.monitor.history.record_ms,
@@ -236,7 +312,7 @@ class Run:
                 raise ValueError("the run has failed")
             if self.monitor.ended:
                 raise ValueError("the run has ended; nothing more is emitted")
-            wall_ms = time.time_ns() // 1_000_000
+            wall_ms = self.wall_ms
             firings = self.monitor.change(
                 lateness_ms=lateness_ms, idle_after_ms=idle_after_ms, who=who, wall_ms=wall_ms, now=self._owed_until()
             )
@@ -306,7 +382,11 @@ class Run:
     def _apply(self, frame: "DataFrame", batch: int) -> None:
         if self.monitor.batch is not None and batch <= self.monitor.batch:
             return  # applied and saved before a crash, not yet committed by Spark
-        planned = self._planned_end(frame, batch)
+        try:
+            planned = self._planned_end(frame, batch)
+        except RunError as error:
+            self.failure = error
+            raise
         with self._lock:
             self._was_waiting = False
             if self._stopping:
@@ -316,11 +396,14 @@ class Run:
                 self.failure = RunError("records came from channels that their source had reported as read to the end")
                 raise self.failure
             try:
+                self._leave_out_suspended()
                 time_ms = self._batch_time(batch)
                 self._finish_channels(time_ms)
-                levels = Levels(self.monitor.window_level, self.monitor.window_w0, time_ms)
+                ahead_ms = max(0, self.machine_ahead_ms)
+                levels = Levels(self.monitor.window_level, self.monitor.window_w0, time_ms, ahead_ms)
                 ends = self._state.source_offsets(batch) if planned is None else [str(planned)]
                 observation = self._observe(frame, batch, levels, ends)
+                self._confirm(observation, ends)
                 progress = self._source.progress
                 if time_ms is not None:
                     unread = None if progress is None else progress.unread_after(ends, time_ms)
@@ -345,12 +428,12 @@ class Run:
             self._on_batch()
 
     def _planned_end(self, frame: "DataFrame", batch: int) -> int | None:
-        """The row before which the next batch of a `BatchPlanner` ends, once it has rows; None: Spark planned it."""
+        """Where the next batch of a `BatchPlanner` ends, once it has something to read; None: Spark planned it."""
         planner = self._source.planner
         if planner is None:
             return None
         began = time.monotonic()
-        while (end := planner.next_end(self.monitor.rows)) == self.monitor.rows:
+        while (end := planner.plan(batch, self.monitor.rows)) is None:
             self._was_waiting = True
             # In the JVM, where Spark interrupts it as soon as the query is to stop.
             frame.sparkSession._jvm.java.lang.Thread.sleep(_POLL_MS)  # pyright: ignore
@@ -363,11 +446,20 @@ class Run:
         try:
             # Where it begins: nothing for the run's first, None if Spark's log does not say.
             begins = (self._state.source_offsets(number - 1) or None) if number else []
-            log = self._state.checkpoint / "sources" / "0"
-            return self._observer.observe(Batch(frame, self.monitor.rows, ends, begins, log), number, levels)
+            return self._observer.observe(Batch(frame, self.monitor.rows, ends, begins), number, levels)
         except RunError:
             raise
         except Exception as error:
+            self._failures.read_error = error
+            raise
+
+    def _confirm(self, observation: BatchObservation, ends: list[str]) -> None:
+        """See whether what was read is what the source has; else it is read again."""
+        if self._source.progress is None:
+            return
+        try:
+            self._source.progress.confirm(ends, sum(group.records for group in observation.groups))
+        except (RunError, LogCutError) as error:
             self._failures.read_error = error
             raise
 
@@ -377,7 +469,8 @@ class Run:
             return None
         if self._source.planner is not None:
             return self._clock_ms()
-        return self._state.batch_time_ms(batch) or self._clock_ms()
+        now_ms, fixed_ms = self._clock_ms(), self._state.batch_time_ms(batch)  # by the JVM, on the machine's clock
+        return now_ms if fixed_ms is None else min(fixed_ms - self.machine_ahead_ms, now_ms)
 
     def _save(self, firings: list[Firing]) -> None:
         if self._firings is not None:

@@ -247,7 +247,7 @@ class Aggregation:
         window = self._settings.spec
         guard = self._settings.future_guard_ms
         limits = limits_of(self._settings, levels)
-        values = [limits.level, limits.w0, limits.late_from, limits.gap, levels.now_ms or 0]
+        values = [limits.level, limits.w0, limits.late_from, limits.gap, levels.latest_ms or 0]
         array = "array(" + ", ".join(f"{max(value, BEFORE_ALL_MS)}L" for value in values) + ")"
         level, w0, late_from, gap_limit, now = (
             f"element_at({array}, cast({TIME} & 0L as int) + {index})" for index in range(1, 6)

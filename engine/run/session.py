@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from msgspec import Struct
 from ..system.errors import RunError, UsageError, first_line
 from ..system.files import PrivateDirectory
 from ..system.java import Java, find_java
+from ..system.ownership import check_only_ours
 from .jvm import take_calls
 from .tasks import is_local_master
 
@@ -88,11 +88,15 @@ _helper = _Helper()
 
 
 def java_options(java: Java) -> str:
-    """The JVM options that use the archive made for `java`; empty if no archive exists."""
+    """The JVM options that use the archive made for `java`; empty if no archive exists.
+
+    UsageError if others can change it: it is code that the JVM runs.
+    """
     archive = find_archive(java)
     if archive is None:
         return ""
-    with suppress(OSError):  # it is another user's
+    check_only_ours(archives(), "the JVM's class archive:")
+    with suppress(OSError):  # it is root's
         os.utime(archive)  # `keep_archive` deletes those that were not used for long
     return f'{_QUIET_ARCHIVE} -Xshare:auto "-XX:SharedArchiveFile={archive}"'
 
@@ -331,12 +335,11 @@ def _settings(
     tried = re.sub(r"^local\[([^,\]]+)\]$", r"local[\1,4]", master)
     settings = {"spark.master": tried, "spark.app.name": app_name, **_DEFAULTS}
     settings |= _LOCAL_DEFAULTS if is_local_master(master) else _CLUSTER_DEFAULTS
-    # Never made, and not in the current directory.
-    settings["spark.sql.warehouse.dir"] = str(Path(tempfile.gettempdir(), "wmtop-warehouse"))
     for name, given in (("spark.jars.packages", packages), ("spark.jars", jars)):
         settings |= {name: ",".join(given)} if given else {}
     _directory = PrivateDirectory("wmtop-spark-")
     directory = _directory.path
+    settings["spark.sql.warehouse.dir"] = str(directory / "warehouse")  # never made
     settings |= _local_sockets(directory) if is_local_master(master) else {}
     settings |= conf
     # Also `spark.local.dir` is there, unless the user names one.

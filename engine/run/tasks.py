@@ -6,7 +6,6 @@
 import importlib
 import os
 import platform
-import tempfile
 import threading
 import time
 import zipfile
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    from ..system.files import PrivateDirectory
 
 LIBRARIES = ("msgspec", "numpy", "pyarrow")
 """The libraries that the executors' Python must have besides wmtop's own code."""
@@ -68,7 +69,7 @@ def prepare_executors(spark: "SparkSession", needs: TaskNeeds, say: Callable[[st
         if unseen:
             raise UsageError(
                 f"the executor at {host} does not see {unseen[0]}: use a directory that all machines share "
-                "(of a replay: --state-dir), or --master local[*]"
+                "and the executors' user may open (of a replay: --state-dir), or --master local[*]"
             )
 
 
@@ -86,9 +87,11 @@ def _wait_for_executors(spark: "SparkSession", say: Callable[[str], None]) -> No
 
 
 @cache
-def _directory() -> "tempfile.TemporaryDirectory[str]":
+def _directory() -> "PrivateDirectory":
     """A directory that is removed when the process ends."""
-    return tempfile.TemporaryDirectory(prefix="wmtop-")
+    from ..system.files import PrivateDirectory  # not in the workers, before their libraries are checked
+
+    return PrivateDirectory("wmtop-package-")
 
 
 def _answers(spark: "SparkSession", needs: TaskNeeds) -> list["Answer"]:
@@ -100,7 +103,7 @@ def _answers(spark: "SparkSession", needs: TaskNeeds) -> list["Answer"]:
         "this one included"
     )
     try:
-        package = str(write_package(Path(_directory().name, "wmtop.zip")))
+        package = str(write_package(_directory().path / "wmtop.zip"))
         context.addPyFile(package)
         # Spark plans a stream in a Python process of the driver's machine, which ignores added files.
         context.environment["PYTHONPATH"] = package

@@ -39,7 +39,7 @@ def main() -> None:
     java = find_java()
     if session.is_archive_settled(java):
         return
-    session.archives().mkdir(parents=True, exist_ok=True)
+    session.archives().mkdir(mode=0o700, parents=True, exist_ok=True)
     with (session.archives() / "lock").open("w") as lock:
         if untied:
             lock_file(lock)

@@ -169,18 +169,18 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
     @property
     def one_clock(self) -> bool:
         """Spark's rule: the fastest channel sets the watermark, so no channel holds it back."""
-        return self.settings.strategy == "spark" and not self.spark.slowest_clock
+        return self.settings.one_clock and not self.spark.slowest_clock
 
     @property
     def late_watermark_ms(self) -> int | None:
         """The watermark (epoch ms) that late records are compared with: under Spark's rule that of the last batch."""
-        reported = self.settings.strategy == "spark" and self.spark.watermark_ms is not None
+        reported = self.settings.one_clock and self.spark.watermark_ms is not None
         return self.spark.batch_watermark_ms if reported else self.level.watermark_ms
 
     @property
     def closed_by(self) -> int | None:
         """The batch that closed what has ended and is still open, which the next one emits; only under Spark's rule."""
-        if self.settings.strategy != "spark" or self.batch is None:
+        if not self.settings.one_clock or self.batch is None:
             return None
         return self.batch - 1 if self.spark.in_flight else self.batch
 

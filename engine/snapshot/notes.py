@@ -12,9 +12,14 @@ NoteCode = Literal[
     "partition_added",  # topic, partition
     "cluster_silent",  # why
     "cluster_answers",  # silent_ms
-    "records_expired",  # topic, partition, records: deleted by retention before they were read
+    "records_expired",  # topic, partition, records: deleted before they were read, offset: the first that is left
+    "log_cut",  # topic, partition, offset: where it was cut, read_to, again: 1, or 0 if it is not read again from there
     "read_failed",  # why; reading is retried
     "time_not_found",  # why
+    "file_unread",  # file, why: empty, growing, unfinished, other_format, gone or moved, format, more: other files
+    "file_changed",  # file: after it was read, bytes, bytes_now, more: other files
+    "directory_lost",  # directory, why
+    "directory_back",  # directory, lost_ms
     "max_drift_ignored",  # Spark's connector does not balance partitions
     # About the engine itself.
     "jvm_silent",  # pid, silent_ms
@@ -24,6 +29,10 @@ NoteCode = Literal[
     "one_batch",  # source: its kind; the stream was a single batch, so no record could be late
     "snapshot_too_long",  # channels: left out, with the windows; bytes, limit
     "alert_failed",  # command: of --on-alert, why; only the first failure
+    "clock_set",  # here: this machine's clock, counted: wmtop's time, offset_ms: how far ahead the first was set
+    # About the clock of a target: whose, there and here: what both clocks show, offset_ms: how far the first is ahead.
+    "clock_offset",  # measured: all times of the target are shown in ours
+    "clock_ahead",  # at least so far: its times prove nothing
     # About an attached query or consumer group, and what is unknown about it.
     "not_started",
     "stopped",

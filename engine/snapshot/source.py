@@ -30,6 +30,28 @@ class SourceView(Struct, frozen=True):
     cluster: str | UnsetType = UNSET
     """Kafka: the id that the cluster gives itself."""
 
+    @property
+    def is_replay(self) -> bool:
+        """Whether recorded records come at the times at which they once came: the clock is that of the records."""
+        return self.kind == "replay"
+
+    @property
+    def has_end(self) -> bool:
+        """Whether its end is known."""
+        return self.is_replay or self.rows is not None
+
+    @property
+    def could_balance(self) -> bool:
+        """Whether its partitions could be read in balance (`--max-drift`), and are not."""
+        return self.kind == "kafka" and self.max_drift_ms is None
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics that an own run reads."""
+        return (
+            set(self.description.removesuffix(f" at {self.bootstrap}").split(", ")) if self.kind == "kafka" else set()
+        )
+
 
 class SourcePosition(Struct, frozen=True):
     """A source of an attached query: its position, and its unread records."""

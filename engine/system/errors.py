@@ -77,7 +77,9 @@ def require(extra: str, what: str) -> None:
     except ImportError:
         missing = True
     if missing:
-        raise UsageError(f"{what} needs {name}: pip install 'wmtop[{extra}]'", code="missing_extra")
+        from .installation import install_command
+
+        raise UsageError(f"{what} needs {name}: {install_command(extra)}", code="missing_extra")
 
 
 def first_line(error: BaseException | str) -> str:

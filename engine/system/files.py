@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import combinations
@@ -70,40 +71,53 @@ def read_small(path: Path, limit: int = 1 << 20) -> bytes:
     return data
 
 
+_TEMPORARY = ".wmtop-temporary"
+"""The file by which a directory that a killed process left is known: a user's own of a similar name stays."""
+
+
 class PrivateDirectory:
     """A temporary directory that only this user may open (mode 0700), held by a lock until `remove`.
 
-    It is in `parent` (None: where temporary files are). First, those of the same `prefix` whose processes ended without
-    doing so are removed. OSError if none can be made.
+    It is in `parent` (None: where temporary files are). First, those of wmtop (also of another `prefix`) whose
+    processes ended without doing so are removed. OSError if none can be made.
     """
 
     def __init__(self, prefix: str, parent: Path | None = None) -> None:
         parent = Path(tempfile.gettempdir()) if parent is None else parent
-        for left in parent.glob(f"{prefix}*"):
+        for left in {*parent.glob(f"{prefix}*"), *parent.glob("wmtop-*")}:
             with suppress(OSError):  # another user's, or removed at this moment
                 self._remove_left(left)
-        while True:
-            self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-            self._held = os.open(self.path, os.O_RDONLY)
-            with suppress(OSError):  # a file system without locks, where none is ever removed as left
-                lock_file(self._held)
-            if self.path.exists():  # another process may have taken it for left, before it was locked
-                return
-            os.close(self._held)
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        held = os.open(self.path, os.O_RDONLY)
+        self._remove = weakref.finalize(self, _remove_held, self.path, held)  # at the latest when the process ends
+        with suppress(OSError):  # a file system without locks, where none is ever removed as left
+            lock_file(held)
+        (self.path / _TEMPORARY).touch()  # only now: another process removes one that has it and is not locked
 
     @staticmethod
     def _remove_left(path: Path) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            if os.fstat(descriptor).st_uid == os.getuid() and try_lock_file(descriptor):
+            is_ours = os.fstat(descriptor).st_uid == os.geteuid() and (path / _TEMPORARY).exists()
+            if is_ours and try_lock_file(descriptor):
                 shutil.rmtree(path, ignore_errors=True)
         finally:
             os.close(descriptor)
 
     def remove(self) -> None:
-        """Remove the directory and all that is in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._held)
+        """Remove the directory and all that is in it; does nothing the second time."""
+        self._remove()
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+
+def _remove_held(path: Path, held: int) -> None:
+    shutil.rmtree(path, ignore_errors=True)
+    os.close(held)
 
 
 Existing = Literal["refuse", "replace", "continue"]
@@ -222,5 +236,5 @@ def own_outputs(path: Path | None) -> list[Path]:
 
 def own_files(path: Path | None) -> list[Path]:
     """The files of a state directory; no output may be one of them."""
-    names = ("state.json", "checkpoint", "lock", "staged", OUTPUTS)
+    names = ("state.json", "checkpoint", "lock", "staged", "files.log", "rewind.json", OUTPUTS)
     return [] if path is None else [path / name for name in names]

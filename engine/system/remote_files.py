@@ -5,6 +5,7 @@ AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN, else its default chain. S3 takes i
 AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL, or from the URI: `s3://bucket/path?endpoint_override=http://minio:9000`.
 """
 
+import atexit
 import errno
 import os
 import re
@@ -16,6 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pyarrow import fs
 
 from .errors import UsageError, one_line
+from .installation import install_command
 
 S3 = ("s3", "s3a", "s3n")
 BUILT_IN = (*S3, "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
@@ -150,7 +152,8 @@ def _fsspec(uri: str, scheme: str) -> tuple[Any, str]:
         fsspec: Any = import_module("fsspec.core")  # an extra
     except ImportError:
         raise UsageError(
-            f"{shown}: {scheme}:// needs fsspec; pip install 'wmtop[fsspec]', and the package of {scheme}"
+            f"{shown}: {scheme}:// needs fsspec and the package of {scheme}: {install_command('fsspec')}",
+            code="missing_extra",
         ) from None
     try:
         found, path = fsspec.url_to_fs(uri)
@@ -221,3 +224,8 @@ def without_secrets(uri: str) -> str:
     """The URI without a query, and without what precedes an @: the password where an account's name does."""
     kept = r"//\1@" if uri.partition(":")[0].lower() in BUILT_IN else "//"
     return re.sub(r"//([^/@:]*)(:[^/@]*)?@", kept, uri.partition("?")[0], count=1)
+
+
+def end_without_requests() -> None:
+    """Let the process end at once: by itself it would wait for requests to a store that does not answer."""
+    atexit.unregister(fs.ensure_s3_finalized)

@@ -17,15 +17,13 @@ from ..feed.messages import FromEngine, Header
 from ..feed.recording_reader import RecordingReader
 from ..snapshot import Snapshot
 from ..system.errors import LOGIN_IN_ADDRESS, RunError, UsageError, one_line
+from ..system.places import URI, scheme_of
 from .target import Message, Pace
 
 _NAMELESS = re.compile(
     r"[_.]?(checkpoints?|checkpoint[_-]?(dir|location)|ckpts?|chk(pt)?s?|ck|cp)([_-]?\d+)?|", re.IGNORECASE
 )
 """Directory names that do not identify a query."""
-_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
-_LOCAL = ("file", "dbfs")
-
 
 WHAT = (
     "a run, a checkpoint or event log (path or URI), a published query, kafka://BOOTSTRAP[/TOPIC], "
@@ -55,12 +53,6 @@ def check_address(address: str) -> str:
     return address
 
 
-def scheme_of(address: str) -> str | None:
-    """The scheme of a URI of a store, of another machine's file system or of a plug-in; None: a local address."""
-    uri = _URI.match(address)
-    return None if uri is None or uri[1].lower() in _LOCAL else uri[1].lower()
-
-
 def is_remote(address: str) -> bool:
     """Whether the address is a URI of a store or of another machine's file system."""
     return scheme_of(address) is not None
@@ -68,7 +60,7 @@ def is_remote(address: str) -> bool:
 
 def without_scheme(address: str) -> str:
     """The part of a URI after its scheme."""
-    return _URI.sub("", address)
+    return URI.sub("", address)
 
 
 def local_path(address: str) -> Path:
@@ -76,7 +68,7 @@ def local_path(address: str) -> Path:
 
     UsageError if this user may not read there.
     """
-    uri = _URI.match(address)
+    uri = URI.match(address)
     path = address if uri is None else re.sub("^(?://[^/]*)?/+", "/", address[len(uri[1]) + 1 :])
     if uri is not None and uri[1].lower() == "dbfs":
         path = f"/dbfs/{path.lstrip('/')}"  # where Databricks mounts it

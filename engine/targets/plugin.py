@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from msgspec.structs import replace
 
 from ..snapshot import UNCOUNTED, Blocker, Cause, ChannelView, Holder, Level, Other, Snapshot, SourceView, Windows
+from ..snapshot.blockers import blockers_of
+from ..snapshot.continuity import changed_ms, held_since
 from ..system.errors import RunError, UsageError, first_line, one_line
 from ..watermarks.counts import NOTHING_COUNTED
 from ..watermarks.operator_clock import steps_below
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
 
 GROUP = "wmtop.targets"
 """The group of entry points of plug-ins: each has the name of the scheme of its addresses."""
-MAX_NAMED = 100
-"""How many channels of a step are named."""
 
 
 def plugins() -> "dict[str, EntryPoint]":
@@ -84,7 +84,7 @@ def snapshot_of_channels(
 
 
 def _views(watermarks: Mapping[str, int | None], now_ms: int, before: Snapshot | None) -> list[ChannelView]:
-    since = {} if before is None else {(view.channel, view.watermark_ms): view.since_ms for view in before.channels}
+    last = {} if before is None else {view.channel: (view.watermark_ms, view.since_ms) for view in before.channels}
     return [
         replace(
             UNCOUNTED,
@@ -92,7 +92,7 @@ def _views(watermarks: Mapping[str, int | None], now_ms: int, before: Snapshot |
             watermark_ms=watermark_ms,
             max_event_ms=None,
             state="never_seen" if watermark_ms is None else "active",
-            since_ms=since.get((channel, watermark_ms), now_ms),
+            since_ms=changed_ms(watermark_ms, last.get(channel), now_ms, first_ms=now_ms),
             aligned=True,
         )
         for channel, watermark_ms in watermarks.items()
@@ -107,28 +107,20 @@ def _combined(views: list[ChannelView], now_ms: int, before: Snapshot | None) ->
     if not views:
         return Level(), None
     in_order = sorted((view.watermark_ms or 0, number) for number, view in enumerate(views))
-    lowest_ms, fastest_ms = in_order[0][0], in_order[-1][0]
+    lowest_ms = in_order[0][0]
+    fastest_ms = in_order[-1][0]
+    last = None if before is None else (before.level.watermark_ms, before.level.moved_ms)
     level = Level(
         watermark_ms=lowest_ms,
         behind_fastest_ms=fastest_ms - lowest_ms,
         behind_clock_ms=now_ms - lowest_ms,
         holder=_holder(views[in_order[0][1]].channel, "behind", now_ms, before),
-        moved_ms=now_ms if before is None or before.level.watermark_ms != lowest_ms else before.level.moved_ms,
+        moved_ms=changed_ms(lowest_ms, last, now_ms, first_ms=now_ms),
     )
-    blockers = [
-        Blocker(
-            [views[number].channel for number in step.channels[:MAX_NAMED]],
-            step.gain_ms,
-            step.watermark,
-            "behind",
-            len(step.channels),
-        )
-        for step in steps_below(in_order, lowest_ms, fastest_ms)
-    ]
-    return level, blockers
+    steps = steps_below(in_order, lowest_ms, fastest_ms)
+    return level, blockers_of(steps, lambda number: views[number].channel, lambda number: "behind")
 
 
 def _holder(channel: str, cause: Cause, now_ms: int, before: Snapshot | None) -> Holder:
     last = None if before is None else before.level.holder
-    is_same = last is not None and (last.channel, last.cause) == (channel, cause)
-    return last if last is not None and is_same else Holder(channel, now_ms, cause, at_least=before is None)
+    return held_since(Holder(channel, now_ms, cause), last, now_ms, was_watched=before is not None, of_cause=True)

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import UNSET, Struct
+from msgspec.structs import replace
 
 from ..feed.messages import Change, Header
 from ..snapshot import Other, Snapshot, SourceView, TargetPart
+from ..system import clock
 from ..system.errors import UsageError
+from ..text.job_lines import line_in_job
 from ..verdict.history import HistoryPoint
-from ..verdict.preview import line_in_job
 from ..verdict.verdict import RecordedPast, SnapshotJudge
 from ..watermarks.settings import Settings
+from .clock import set_note
 
 
 class Pace:
@@ -112,6 +115,11 @@ class Target(Protocol[Facts]):
     def empty(self) -> TargetPart:
         """Its part of a snapshot while nothing is known of it."""
         return Other(self.describe().kind)
+
+    @property
+    def past_version(self) -> int:
+        """Another number once the times of the recorded past were corrected: what was judged by them is forgotten."""
+        return 0
 
     def describe(self) -> SourceView:
         """The source as a screen shows it."""
@@ -220,13 +228,42 @@ class Kind(Struct, frozen=True):
     """The same for a target whose Kafka cluster the user may name by `bootstrap`, else its event times are not read."""
 
 
+class Looks:
+    """When a target was looked at (ms): notices a pause that is much longer than usual."""
+
+    MIN_GAP_MS = 10_000
+    """Shorter pauses between two looks are never a gap."""
+
+    def __init__(self) -> None:
+        self._last_ms: int | None = None
+        self._pauses: tuple[int, int] = (0, 0)
+        """The last two: one alone is not usual."""
+
+    def is_gap(self, at_ms: int, every_s: float) -> bool:
+        """Whether the pause until `at_ms` is a gap, where a look is due every `every_s` seconds."""
+        limit_ms = max(self.MIN_GAP_MS, 3_000 * every_s, 3 * min(self._pauses))
+        return self._last_ms is not None and at_ms - self._last_ms > limit_ms
+
+    def note(self, at_ms: int, every_s: float) -> int:
+        """Note a look; returns the length (ms) of the gap before it, 0: none."""
+        pause_ms = 0 if self._last_ms is None else at_ms - self._last_ms
+        gap_ms = pause_ms if self.is_gap(at_ms, every_s) else 0
+        self._pauses = (self._pauses[1], pause_ms)
+        self._last_ms = at_ms
+        return gap_ms
+
+
 class Follower(Generic[Facts]):
     """Makes a target's snapshots under a name, each with its verdict, the recorded past included."""
 
     def __init__(self, target: Target[Facts], name: str, verdict_after_ms: int | None = None) -> None:
         self._target = target
         self._name = name
-        self._judge = SnapshotJudge(verdict_after_ms)
+        self._verdict_after_ms = verdict_after_ms
+        self._judge: SnapshotJudge | None = None
+        self._looks = Looks()
+        self._answered_ms: int | None = None
+        self._past_version = 0
         self.last: Snapshot | None = None
 
     def follow(self, pace: Pace) -> Generator[Snapshot]:
@@ -234,19 +271,32 @@ class Follower(Generic[Facts]):
         try:
             self._target.open()
             while True:
-                yield self.snapshot(self._target.poll())
+                facts = self._target.poll()
+                yield self.snapshot(facts, every_s=pace.sample_s)
                 if not pace.wait(self._target.every_s):
                     return
         finally:
             self._target.close()
 
-    def snapshot(self, facts: Facts) -> Snapshot:
-        """The snapshot of a poll's facts as they are now."""
-        now_ms = time.time_ns() // 1_000_000
+    def snapshot(self, facts: Facts, answered_ms: int | None = None, *, every_s: float = 0.0) -> Snapshot:
+        """The snapshot of a poll's facts as they are now.
+
+        `answered_ms`: when the poll ended (`clock`, epoch ms; None: just now); `every_s`: how often it is polled, if
+        more seldom than the target asks for.
+        """
+        now_ms, every_s = clock.now_ms(), max(every_s, self._target.every_s)
+        answered_ms = now_ms if answered_ms is None else answered_ms
+        after_gap = answered_ms != self._answered_ms and self._looks.note(answered_ms, every_s) > 0
+        self._answered_ms = answered_ms
         seen = self._target.picture(self._name, facts, now_ms)
-        if self.last is None:
+        seen = replace(seen, notes=[*set_note(clock.set_by_ms(), now_ms), *seen.notes])
+        if self._looks.is_gap(now_ms, every_s) and seen.state in ("live", "partial"):
+            seen = replace(seen, state="stale")  # its last poll hangs
+        if self._judge is None or self._past_version != self._target.past_version:
+            self._past_version = self._target.past_version
+            self._judge = SnapshotJudge(self._verdict_after_ms)
             self._judge.remember(self._target.past(facts, now_ms), seen)
-        self.last = self._judge.judge(seen)
+        self.last = self._judge.judge(seen, after_gap=after_gap)
         return self.last
 
 

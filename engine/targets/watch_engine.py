@@ -13,6 +13,7 @@ from ..feed.messages import Change, Reply
 from ..feed.recording_writer import Bounds
 from ..feed.run_directory import Claim
 from ..snapshot import Snapshot
+from ..system import clock
 from ..system.files import existing
 from .target import Facts, Follower, Target, change_in_job
 
@@ -55,6 +56,8 @@ class WatchEngine(Generic[Facts]):
         self._options = options
         self._follower = Follower(target, claim.run.name, options.verdict_after_ms)
         self._facts: Facts | None = None
+        self._answered_ms = 0
+        """When the last poll ended."""
         self._failure: Exception | None = None
         self._news = threading.Event()
         self._poller: threading.Thread | None = None
@@ -102,15 +105,16 @@ class WatchEngine(Generic[Facts]):
             if self._facts is not None and (self._news.is_set() or now >= due):
                 due = now + SNAPSHOT_EVERY_S
                 self._news.clear()
-                self._host.publish(self._follower.snapshot(self._facts))
+                self._host.publish(self._follower.snapshot(self._facts, self._answered_ms))
         if self._facts is not None:
-            self._host.publish(self._follower.snapshot(self._facts), last=True)
+            self._host.publish(self._follower.snapshot(self._facts, self._answered_ms), last=True)
 
     def _poll(self) -> None:
         stopping = self._host.stopping
         while not stopping.is_set():
             try:
                 facts = self._target.poll()
+                self._answered_ms = clock.now_ms()
             except Exception as error:
                 self._failure = error
                 return

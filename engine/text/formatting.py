@@ -365,6 +365,11 @@ def malformed(record: MalformedRecord) -> str:
         "not_json": f"{value} is not JSON",
         "no_time": f"{clean(record.column)} {value} is not a time",
         "out_of_range": f"{clean(record.column)} {value} is not within the years 1 to 9999",
+        "not_utf8": f"{value} is not UTF-8",
+        "too_deep": f"{value} is nested too deep",
+        "too_long": f"{value} is longer than 16 MiB",
+        "open_quote": f"{value} has a quote that is not closed",
+        "damaged": f"the file is damaged: {clean(record.value or '')}",
     }
     return f"{label(record.channel)}, {clean(record.where)}: {why[record.why]}"
 

@@ -15,7 +15,7 @@ from typing import get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..snapshot import ConsumerGroup, FlinkJob, KafkaStreams, OwnRun, Snapshot, SparkQuery, Verdict
+from ..snapshot import Snapshot, Verdict
 from ..snapshot.kinds.chain import Chain, Edge, Hop, HopKind
 from ..snapshot.watermark import WORST_FIRST
 from .history import HistoryPoint
@@ -99,8 +99,10 @@ def ways_of(members: Sequence[ChainMember]) -> dict[str, Ways]:
         if (snapshot := member.snapshot) is not None:
             here = clusters.find(member.bootstrap)
             known = {topic for topic, cluster in named if cluster == here}
-            reads[member.name] |= _placed(_reported(snapshot, known), member, clusters, "reported")
-            writes[member.name] |= _placed(snapshot.spark.writes or (), member, clusters, "reported")
+            target = snapshot.target
+            read = target.topics_read(snapshot.source, snapshot.channels, known)
+            reads[member.name] |= _placed(read, member, clusters, "reported")
+            writes[member.name] |= _placed(target.topics_written, member, clusters, "reported")
     names = clusters.names({*named, *(place for each in (*reads.values(), *writes.values()) for place in each)})
     return {
         member.name: Ways(
@@ -126,28 +128,6 @@ def _parts(topic: str) -> tuple[str | None, str]:
     """The cluster's addresses (None: not said) and the name of a topic, `orders` or `kafka://broker:9092/orders`."""
     found = _ADDRESS.fullmatch(topic)
     return (None, topic) if found is None else (found[1], found[2])
-
-
-def _reported(snapshot: Snapshot, topics: Collection[str]) -> set[str]:
-    """The topics that a job itself shows that it reads; `topics` are those known by name.
-
-    Flink's metrics spell `.` as `_`: a name that can mean several known topics stands for none of them.
-    """
-    target = snapshot.target
-    if isinstance(target, FlinkJob):
-        real = {name: sorted(each for each in topics if each.replace(".", "_") == name) for name in target.topics}
-        return {" or ".join(alike) or name for name, alike in real.items()}
-    if isinstance(target, KafkaStreams):
-        found = {view.channel.rpartition("-")[0] for view in snapshot.channels}
-        own = {name for name in found if name.startswith(f"{target.streams.id}-")}
-        return found - {name for name in own if name.endswith(("-repartition", "-changelog"))}
-    if isinstance(target, SparkQuery | ConsumerGroup):
-        offsets = [source.offsets for source in snapshot.sources or () if isinstance(source.offsets, dict)]
-        return {place.rpartition("/")[0] for places in offsets for place in places}
-    source = snapshot.source
-    if isinstance(target, OwnRun) and source is not None and source.kind == "kafka":
-        return set(source.description.removesuffix(f" at {source.bootstrap}").split(", "))
-    return set()
 
 
 class Station(Struct, frozen=True, kw_only=True):

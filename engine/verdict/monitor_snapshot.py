@@ -29,6 +29,7 @@ from ..snapshot import (
     WhatIfIdle,
     Windows,
 )
+from ..snapshot.blockers import blockers_of
 from ..watermarks.channels import Channel, Unread
 from ..watermarks.counts import totals_of
 from ..watermarks.generators import BoundedWatermarks, SmoothedWatermarks
@@ -106,7 +107,7 @@ def channel_views(
     names = [channel.name for channel in channels]
     rows = [counts[name] for name in names]
     parts = [clock.takes_part(number) for number in numbers]
-    one_later, subtasks = int(monitor.settings.strategy == "spark"), monitor.settings.subtasks
+    one_later, subtasks = int(monitor.settings.late_at_watermark), monitor.settings.subtasks
     watermarks = [clock.watermark(number) for number in numbers]
     heard = [channel.last_record_ms for channel in channels]
     last = [channel.added_ms if at is None else at for channel, at in zip(channels, heard, strict=True)]
@@ -173,8 +174,8 @@ MAX_OPEN_WINDOWS = 200
 """Open windows that a snapshot lists, at most: the earliest ones, which the watermark closes next."""
 WITH_CHANNELS, MAX_IN_WINDOW = 20, 8
 """How many of the earliest open windows list channels, and how many each: those with most records."""
-MAX_BLOCKERS, MAX_BLOCKERS_OF_WINDOW = 100, 32
-"""Channels that a snapshot names in a step of the staircase, and for each open window, at most."""
+MAX_BLOCKERS_OF_WINDOW = 32
+"""Channels that a snapshot names for each open window, at most."""
 MAX_LATE_CHANNELS = 16
 """Channels whose lateness a snapshot has, at most."""
 
@@ -240,7 +241,7 @@ def snapshot_of(
 
 def _with_watermarks(spark: SparkProgress, monitor: Monitor) -> SparkProgress:
     """Under Spark's rule with the watermarks of the next and the last batch."""
-    if monitor.settings.strategy != "spark":
+    if not monitor.settings.one_clock:
         return spark
     shown, before = monitor.shown(monitor.level), monitor.shown(monitor.window_level)
     return replace(spark, watermark_ms=shown, batch_watermark_ms=before)
@@ -267,16 +268,11 @@ def _blockers(monitor: Monitor, now: int | None, stairs: Staircase | None, aroun
     """The staircase with names and causes; None without a valve, empty after the end of the stream."""
     if stairs is None or now is None:
         return [] if monitor.ended and isinstance(monitor.clock, OperatorClock) else None
-    return [
-        Blocker(
-            channels=[monitor.channels[number].name for number in step.channels[:MAX_BLOCKERS]],
-            gain_ms=step.gain_ms,
-            watermark_ms=monitor.shown(step.watermark),
-            cause=cause_of_channel(monitor, step.channels[0], now, around),
-            channel_count=len(step.channels),
-        )
-        for step in stairs.steps()
-    ]
+    return blockers_of(
+        stairs.steps(),
+        lambda number: monitor.channels[number].name,
+        lambda number: cause_of_channel(monitor, number, now, around),
+    )
 
 
 def _holder(monitor: Monitor, now: int | None, around: Around) -> Holder | None:

@@ -1,6 +1,5 @@
-"""A previewed setting: its effect at the next emit (semantics 11.3), and the line of code that sets it in a job."""
+"""A previewed setting, and its effect at the next emit (semantics 11.3)."""
 
-import re
 from collections.abc import Sequence
 
 from msgspec import UNSET, Struct, UnsetType
@@ -10,7 +9,6 @@ from ..text import formatting as f
 from ..watermarks.channels import IdlenessTimers
 from ..watermarks.multiplexer import Multiplexer, Split, WatermarkOutput
 from ..watermarks.operator_clock import Instance, OperatorClock
-from ..watermarks.settings import TUNABLE
 from ..watermarks.times import MAX, MIN, shift, shift_all
 from ..watermarks.valve import Round, Status, Valve
 
@@ -131,9 +129,9 @@ def applied_now(
     ValueError for a setting that the strategy does not have.
     """
     settings = snapshot.settings
-    if lateness_ms is not UNSET and settings.strategy not in TUNABLE:
+    if lateness_ms is not UNSET and not settings.tunable:
         raise ValueError(f"the strategy '{settings.strategy}' has no lateness")
-    if settings.strategy == "spark":
+    if settings.one_clock:
         if idle_after_ms is not UNSET:
             raise ValueError("Spark's clock has no idle timeout")
         return _by_sparks_rule(snapshot, settings.lateness_ms if lateness_ms is UNSET else lateness_ms)
@@ -230,81 +228,3 @@ def _fires(snapshot: Snapshot, level: int) -> tuple[int, bool]:
     windows = snapshot.windows
     fires = sum(window.end_ms - 1 <= level for window in windows.open)
     return fires, bool(windows.open) and fires == len(windows.open) and (windows.open_count or 0) > fires
-
-
-_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1_000, 1)
-_SPARK_UNITS = ("day", "hour", "minute", "second", "millisecond")
-_OPTION_UNITS = ("d", "h", "min", "s", "ms")
-_JAVA_UNITS = ("Days", "Hours", "Minutes", "Seconds", "Millis")
-_SQL_UNITS = ("DAY", "HOUR", "MINUTE", "SECOND")
-_SQL_NODE = re.compile(r"\w\[\d+\]")
-"""Flink's planner numbers the operators of SQL and the Table API: `GlobalWindowAggregate[5]`."""
-
-
-def line_in_job(snapshot: Snapshot, value_ms: int | None, *, idle: bool = False) -> str | None:
-    """The line that sets a lateness (or idle timeout) of `value_ms` in the job; None: a job has no such line."""
-    if not snapshot.is_attached or snapshot.source is None or value_ms is None:
-        return None
-    if any(_SQL_NODE.search(task.name) for task in snapshot.job.vertices):
-        if idle:
-            return f"'scan.watermark.idle-timeout' = '{_option(value_ms)}'"
-        return f"WATERMARK FOR ts AS ts - INTERVAL {_sql(value_ms)}"
-    if snapshot.source.kind in ("group", "flink"):  # a consumer group shows only positions: it may be Flink
-        return f".withIdleness({_java(value_ms)})" if idle else f"forBoundedOutOfOrderness({_java(value_ms)})"
-    if snapshot.settings.strategy != "spark" or idle:
-        return None
-    columns = {node.column for node in snapshot.spark.nodes or ()}
-    column = columns.pop() if len(columns) == 1 else None
-    return f'withWatermark("{column or "<event-time column>"}", "{_interval(value_ms)}")'
-
-
-def lines_in_jobs(lateness_ms: int, idle_after_ms: int | None, column: str = "ts") -> dict[str, str]:
-    """The line that sets a lateness, and an idle timeout (None: leave it as it is), in each kind of job.
-
-    Spark has no idle timeout; Kafka Streams has a grace period in its place, and no idle timeout either.
-    """
-    idle_java = "" if idle_after_ms is None else f".withIdleness({_java(idle_after_ms)})"
-    idle_sql = "" if idle_after_ms is None else f"; WITH ('scan.watermark.idle-timeout' = '{_option(idle_after_ms)}')"
-    bounded = f"forBoundedOutOfOrderness({_java(lateness_ms)})"
-    return {
-        # Spark drops what equals its watermark, which Flink keeps.
-        "spark": f'withWatermark("{column}", "{_interval(lateness_ms or 1)}")',
-        "flink_java": f"WatermarkStrategy.<Event>{bounded}{idle_java}",
-        "flink_sql": f"WATERMARK FOR {column} AS {column} - INTERVAL {_sql(lateness_ms)}{idle_sql}",
-        "kafka_streams": f"TimeWindows.ofSizeAndGrace(size, {_java(lateness_ms)})",
-    }
-
-
-def _in_units(ms: int, units: Sequence[str]) -> tuple[str, str]:
-    """A duration as a whole number of the greatest unit that divides it, else as seconds with a fraction."""
-    sizes = zip(units, _UNITS_MS, strict=False)
-    unit, size = next((pair for pair in sizes if ms and not ms % pair[1]), (units[3], 1_000))
-    return (f"{ms / size:.3f}" if ms % size else f"{ms // size}"), unit
-
-
-def _sql(ms: int) -> str:
-    """A duration as Flink's SQL reads it: `'45' SECOND`; three digits need an explicit precision, four are refused."""
-    number, unit = _in_units(ms, _SQL_UNITS)
-    digits = len(number.partition(".")[0])
-    if digits <= 3:
-        return f"'{number}' {unit}{f'({digits})' if digits > 2 else ''}"
-    minutes, seconds = divmod(ms / 1_000, 60)
-    hours, minutes = divmod(int(minutes), 60)
-    days, hours = divmod(hours, 24)
-    return f"'{days} {hours:02}:{minutes:02}:{seconds:06.3f}' DAY(3) TO SECOND"
-
-
-def _option(ms: int) -> str:
-    """A duration as Flink's options read it: `1 min`."""
-    return " ".join(_in_units(ms, _OPTION_UNITS))
-
-
-def _interval(ms: int) -> str:
-    """A duration as Spark's SQL reads it: `45 seconds`."""
-    number, unit = _in_units(ms, _SPARK_UNITS)
-    return f"{number} {unit}{'' if number == '1' else 's'}"
-
-
-def _java(ms: int) -> str:
-    number, unit = _in_units(ms, _JAVA_UNITS)
-    return f"Duration.of{unit}({number})"

@@ -16,11 +16,9 @@ from ..snapshot import (
     ConsumerGroup,
     KafkaStreams,
     Level,
-    OwnRun,
     Reason,
     Snapshot,
     SourcePosition,
-    SparkQuery,
     Verdict,
     VerdictName,
 )
@@ -35,8 +33,8 @@ _INCONCLUSIVE = ("pause_unknown", "waits_for_trigger", "no_batch_ended", "contin
 
 Offsets = dict[str, int] | int | str | None
 
-_NO_GUIDE = ("windows_untimed", "ended_early")
-"""Notes about a watermark that says nothing about the results of the job."""
+_NO_GUIDE = ("windows_untimed", "ended_early", "clock_ahead")
+"""Notes about a watermark that says nothing about the results of the job, and on times that prove no progress."""
 _RECORDS_WAIT = ("in_flight", "back_pressured", "slow_reader")
 """Causes that are known by records that wait to be processed: they have come, also where no other is read."""
 
@@ -107,7 +105,7 @@ def _condition(
         return "ended", Reason("ended"), None
     if evidence.lost is not None:
         return "unknown", Reason(evidence.lost), None
-    observed = now - (now if history.began_ms is None else history.began_ms)
+    observed = history.observed_ms(now)
     if not history.has_advanced() and observed <= patience:
         return "unknown", Reason("too_short", ms=observed), None
     frozen_since = history.frozen_since(now)
@@ -211,6 +209,9 @@ class SnapshotJudge:
         self._records: int | None = None
         self._records_known_ms: int | None = None
         """Since when event times of channels or records are counted."""
+        self._watched_ms: int | None = None
+        """When the target was last seen, and whether it could not be seen since then."""
+        self._interrupted = False
 
     def remember(self, past: RecordedPast, snapshot: Snapshot) -> None:
         """Add the recorded past before the first snapshot to what was observed."""
@@ -222,8 +223,12 @@ class SnapshotJudge:
                 self._history.begin(time, level)
             self._history.see_level(time, level, snapshot.settings)
 
-    def judge(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with its verdict; what its tap does not report stays unknown."""
+    def judge(self, snapshot: Snapshot, *, after_gap: bool = False) -> Snapshot:
+        """The snapshot with its verdict; what its tap does not report stays unknown.
+
+        `after_gap`: before this snapshot there was no look for much longer than usual.
+        """
+        self._interrupted = self._interrupted or after_gap
         now, level = snapshot.now_ms, snapshot.level.watermark_ms
         if now is None:
             return replace(snapshot, verdict=Verdict("unknown", reason=snapshot.verdict.reason))
@@ -237,7 +242,10 @@ class SnapshotJudge:
             self._see_restart(now - (job.clock_ms - job.running_ms), None)  # a restart restores no watermark
         lost = lost_state(snapshot) or ("not_known" if level is None and self._history.level is not None else None)
         if lost is None or snapshot.state == "failed":
+            self._watch(now)
             self._see(snapshot, now)
+        else:
+            self._interrupted = True
         unread = unread_of(snapshot)
         if unread and is_idle(snapshot):
             unread = None  # `minOffsetsPerTrigger` delays them, or they have just come: neither is known
@@ -247,6 +255,11 @@ class SnapshotJudge:
     def _judge_clocks(self, snapshot: Snapshot, target: KafkaStreams, now: int) -> Snapshot:
         """The same for each task on its own clock; the target has the verdict of the worst one."""
         self._history.beat_of = "group"
+        after_gap = self._interrupted
+        if lost_state(snapshot) is None:
+            self._watch(now)
+        else:
+            self._interrupted = True
         self._see_beat(snapshot, now)
         judges, self._clocks = self._clocks, {}
         unused = set(judges.values())
@@ -262,7 +275,7 @@ class SnapshotJudge:
             judge = self._judge_of(clock, judges, unused)
             judge._history.other_beats = self._history.beats
             part = _task_alone(snapshot, clock, views, offsets)
-            found.append(_with_channels(judge.judge(part).verdict, part))
+            found.append(_with_channels(judge.judge(part, after_gap=after_gap).verdict, part))
         clocks = [
             replace(clock, verdict=own.verdict, age_ms=own.age_ms, age_at_least=own.age_at_least, reason=own.reason)
             for clock, own in zip(target.clocks, found, strict=True)
@@ -270,6 +283,13 @@ class SnapshotJudge:
         nothing = Verdict("unknown", reason=Reason(lost_state(snapshot) or "not_known"))
         worst = min(zip(clocks, found, strict=True), key=lambda pair: badness(pair[0]), default=(None, nothing))[1]
         return replace(snapshot, verdict=worst, target=replace(target, clocks=clocks))
+
+    def _watch(self, now: int) -> None:
+        """Note that the target is seen; the time since it was last seen counts for nothing if it could not be seen."""
+        if self._interrupted and self._watched_ms is not None:
+            self._history.leave_out(max(0, now - self._watched_ms))
+        self._watched_ms = now
+        self._interrupted = False
 
     def _judge_of(
         self, clock: Clock, judges: "dict[str, SnapshotJudge]", unused: "set[SnapshotJudge]"
@@ -392,11 +412,7 @@ def _with_channels(found: Verdict, part: Snapshot) -> Verdict:
 
 
 def _beat_of(snapshot: Snapshot) -> Beat:
-    if isinstance(snapshot.target, OwnRun):
-        return "replay" if snapshot.source is not None and snapshot.source.kind == "replay" else "run"
-    if isinstance(snapshot.target, SparkQuery):
-        return "spark"
-    return "group" if isinstance(snapshot.target, ConsumerGroup) else "sample"
+    return snapshot.target.beat(snapshot.source)
 
 
 def held_by(blockers: list[Blocker] | None) -> list[str]:
@@ -406,8 +422,7 @@ def held_by(blockers: list[Blocker] | None) -> list[str]:
 
 def unread_of(snapshot: Snapshot) -> int | None:
     """Unread records of channels or sources; None if any of them is not known."""
-    is_topic = snapshot.source is not None and snapshot.source.kind == "topic"  # it has no reader to be behind
-    if is_topic and snapshot.state == "live":
+    if not snapshot.target.has_reader and snapshot.state == "live":
         return 0
     parts = [view.backlog for view in snapshot.channels]
     if not parts or None in parts:

@@ -147,6 +147,16 @@ def new_generator(settings: Settings) -> Generator:
     assert_never(settings.strategy)
 
 
+def belongs_to(generator: Generator, settings: Settings) -> bool:
+    """Whether the generator is one of the strategy; a user's is not looked into."""
+    if settings.strategy == "custom":
+        return isinstance(generator, CustomGenerator)
+    fresh = new_generator(settings)
+    if isinstance(generator, BoundedWatermarks) and isinstance(fresh, BoundedWatermarks):
+        return generator.legacy == fresh.legacy
+    return type(generator) is type(fresh)
+
+
 def load_factory(path: str) -> Any:
     """The callable at `module:factory`; ImportError, AttributeError or ValueError with the reason."""
     module, colon, name = path.partition(":")

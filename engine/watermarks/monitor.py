@@ -149,13 +149,18 @@ class Monitor(Struct, kw_only=True, dict=True):
             return []
         now = self._pass_time(now)
         unfinished = self.unfinished
-        for number in sorted(leaving):
+        in_order = self._finished_first(leaving)
+        for number in in_order:
             self._note_left(number, left)
         if unfinished and not self.unfinished and any(channel.left == "finished" for channel in self.channels):
             return self.end(now)
         leave = self._clocks.finish_channels if left == "finished" else self._clocks.remove_channels
-        leave(sorted(leaving))
+        leave(in_order)
         return self._noted(self._advance(now))
+
+    def _finished_first(self, leaving: set[int]) -> list[int]:
+        """The channels in the order in which they leave: a finished one that stays behind would end the stream."""
+        return sorted(leaving, key=lambda number: (self.channels[number].left is None, number))
 
     def _note_left(self, number: int, left: Departure) -> None:
         self._registry.leave(number, left)

@@ -6,8 +6,12 @@ from msgspec import Struct
 
 from .explain import Values
 
-WhyNoTime = Literal["missing", "not_json", "no_time", "out_of_range"]
-"""Why a record has no usable event time; `out_of_range`: it is not within the years 1 to 9999."""
+WhyNoTime = Literal[
+    "missing", "not_json", "no_time", "out_of_range", "not_utf8", "too_deep", "too_long", "open_quote", "damaged"
+]
+"""Why a record has no usable event time; `out_of_range`: it is not within the years 1 to 9999. From `not_utf8` on the
+whole row cannot be read, and the value is its beginning; of `damaged` it is what the file's library says.
+"""
 MAX_VALUE = 60
 """Characters of a value that are kept of a malformed record."""
 

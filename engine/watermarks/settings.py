@@ -97,6 +97,21 @@ class Settings(Struct, frozen=True, kw_only=True):
         return self.strategy in TUNABLE
 
     @property
+    def one_clock(self) -> bool:
+        """Whether the fastest channel sets the watermark: Spark's rule."""
+        return self.strategy == "spark"
+
+    @property
+    def has_valve(self) -> bool:
+        """Whether the watermark is the minimum over the channels, so that one of them can hold it back."""
+        return not self.one_clock and self.strategy != "none"
+
+    @property
+    def late_at_watermark(self) -> bool:
+        """Whether a record at the watermark itself is late: Spark's rule. Flink's watermark is 1 ms below it."""
+        return self.strategy == "spark"
+
+    @property
     def late_alone(self) -> bool:
         """Whether a record is late by its own session, before it could merge: Spark's rule."""
         return self.strategy == "spark" and isinstance(self.window, Session)

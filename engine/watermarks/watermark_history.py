@@ -53,6 +53,8 @@ class WatermarkHistory(Struct):
     """`--verdict-after`; None: patience follows pace and beat."""
     began_ms: int | None = None
     """When observation last began: at the start, or when the run resumed."""
+    unwatched_ms: int = 0
+    """For how long (ms) since then it was not watched."""
     level: int | None = None
     """The watermark; None: none yet."""
     moved_ms: int | None = None
@@ -76,7 +78,7 @@ class WatermarkHistory(Struct):
 
     def begin(self, now: int, level: int | None = None) -> None:
         """Begin to observe at `now`, with a watermark that may have been there before (None: none)."""
-        self.began_ms, self.level = now, level
+        self.began_ms, self.level, self.unwatched_ms = now, level, 0
         self.marks = [] if level is None else [(now, level)]
 
     def see_level(self, now: int, level: int | None, settings: Settings) -> None:
@@ -109,9 +111,19 @@ class WatermarkHistory(Struct):
         self.began_ms = self.counted_ms = None
         self.marks, self.beats = [], []
 
+    def leave_out(self, ms: int) -> None:
+        """Note that it was not watched for the last `ms`: that is no gap of pace or beat, and not observed."""
+        self.counted_ms = None
+        self.beats = [at + ms for at in self.beats]
+        self.unwatched_ms += ms
+
+    def observed_ms(self, now: int) -> int:
+        """For how long the watermark has been watched since observation began."""
+        return 0 if self.began_ms is None else now - self.began_ms - self.unwatched_ms
+
     def has_advanced(self) -> bool:
         """Whether the watermark has advanced since observation began."""
-        return self.moved_ms is not None and (self.began_ms is None or self.moved_ms >= self.began_ms)
+        return self.moved_ms is not None and self.began_ms is not None and self.moved_ms >= self.began_ms
 
     def frozen_since(self, now: int) -> int:
         """When the watermark last advanced; when observation began if it never did."""

@@ -57,6 +57,17 @@ def test_a_source_that_does_not_answer_was_live_when_it_last_answered() -> None:
     ]
 
 
+def test_a_directory_that_is_away_is_named_and_may_come_back() -> None:
+    args = {"directory": "/in", "why": "No such file or directory"}
+    lost = [Note(NOW - number * MINUTE, "directory_lost", {**args}) for number in (9, 1)]
+    stale = replace(healthy([]), state="stale", notes=lost)
+    finding = found(stale)["source-unreachable"]
+    assert (finding.severity, [fix.code for fix in finding.fixes]) == ("warning", ["check-directory"])
+    assert explain(finding, stale, UTC).evidence[0] == f"Lost: {stamp(NOW - MINUTE, UTC)}"
+    assert "/in: No such file or directory" in explain(finding, stale, UTC).cause
+    assert "source-unreachable" not in found(replace(stale, state="live"))
+
+
 def test_a_broker_that_is_silent_is_named_beside_the_query() -> None:
     """From here it is not known whether the query reaches it: both are said."""
     silent = Note(NOW, "broker_silent", {"why": "no Kafka broker answers at b:9092"})

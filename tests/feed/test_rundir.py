@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from wmtop.engine.feed import run_directory
 from wmtop.engine.feed.run_directory import (
+    Claim,
     check_name,
     claim,
     claim_free,
@@ -112,17 +113,55 @@ def test_default_is_the_state_directory_of_this_host(short_dir: Path, monkeypatc
 def test_long_home_falls_back_to_a_short_path(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(short_dir / ("long" * 20)))
-    monkeypatch.setattr(run_directory, "_FALLBACK", str(short_dir / "wmtop-{uid}"))
-    assert run_dir() == short_dir / f"wmtop-{os.geteuid()}"
+    monkeypatch.setattr(run_directory, "_FALLBACK", str(short_dir / "wmtop-{uid}-{key}"))
+    said = reported_lines(monkeypatch)
+    path = run_dir()
+    assert (path.parent, path.name.startswith(f"wmtop-{os.geteuid()}-")) == (short_dir, True)
     assert not (short_dir / ("long" * 20)).exists()
+    assert run_dir() == path
+    [line] = said  # once
+    assert str(path) in line
+    assert str(short_dir / ("long" * 20)) in line
+    assert "WMTOP_RUN_DIR" in line
+
+
+def reported_lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The lines about the run directory from now on."""
+    lines: list[str] = []
+    monkeypatch.setattr(run_directory, "_report", lines.append)
+    return lines
 
 
 def test_home_that_cannot_be_written_falls_back(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (short_dir / "home").write_text("not a directory")
     monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
     monkeypatch.setenv("XDG_STATE_HOME", str(short_dir / "home"))
-    monkeypatch.setattr(run_directory, "_FALLBACK", str(short_dir / "wmtop-{uid}"))
-    assert run_dir() == short_dir / f"wmtop-{os.geteuid()}"
+    monkeypatch.setattr(run_directory, "_FALLBACK", str(short_dir / "wmtop-{uid}-{key}"))
+    said = reported_lines(monkeypatch)
+    assert run_dir().parent == short_dir
+    [line] = said
+    assert str(short_dir / "home") in line
+
+
+def test_engines_of_one_name_and_two_long_homes_are_kept_apart(
+    short_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WMTOP_RUN_DIR", raising=False)
+    monkeypatch.setattr(run_directory, "_FALLBACK", str(short_dir / "wmtop-{uid}-{key}"))
+    reported_lines(monkeypatch)
+    claims: list[Claim] = []
+    for home in ("a" * 80, "b" * 80):
+        monkeypatch.setenv("XDG_STATE_HOME", str(short_dir / home))
+        claims.append(claim("orders", "the orders", 0))
+        assert [run.name for run in list_runs()] == ["orders"]
+    for each in claims:
+        each.release()
+
+
+def test_a_run_directory_in_a_store_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WMTOP_RUN_DIR", "s3://bucket/engines")
+    with refused(UsageError, "uri", "WMTOP_RUN_DIR", "s3://bucket/engines"):
+        run_dir()
 
 
 def test_longest_path_still_takes_a_socket(short_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:

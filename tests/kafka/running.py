@@ -15,7 +15,7 @@ from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.run.durable_state import StateDirectory
 from wmtop.engine.run.query import Run
 from wmtop.engine.run.sources.kafka import Kafka, Reader
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
 from wmtop.engine.snapshot import Note, Snapshot
 from wmtop.engine.system.json_values import JsonPath
 from wmtop.engine.verdict.monitor_snapshot import snapshot_of

@@ -9,7 +9,7 @@ import pytest
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import Positions, Topic, TopicPartition
 from wmtop.engine.run.sources.kafka import Kafka
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.system.json_values import JsonPath
 

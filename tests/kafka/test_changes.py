@@ -12,7 +12,7 @@ from kafka.admin import KafkaAdminClient
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.run.sources.kafka import Reader
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
 from wmtop.engine.snapshot import Note, NoteCode, Snapshot
 from wmtop.engine.system.json_values import JsonPath
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.run.observe import Observer
 from wmtop.engine.run.sources.kafka import Kafka
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 from .records import CreateTopic, Produce, Record, Transact

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.local_broker import LocalBroker
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
 from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.system.json_values import JsonPath
 

@@ -13,8 +13,11 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.local_broker import LocalBroker
+from wmtop.engine.kafka.log_guard import LogGuard
 from wmtop.engine.run.sources.kafka import Kafka, Reader
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns, KafkaProgress, malformed_record
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.run.sources.kafka_malformed import malformed_record
+from wmtop.engine.run.sources.kafka_progress import KafkaProgress
 from wmtop.engine.system.json_values import JsonPath
 from wmtop.engine.watermarks.observation import MalformedRecord, Offender
 from wmtop.engine.watermarks.settings import Settings, Tumbling
@@ -111,11 +114,16 @@ def test_a_malformed_record_is_shown(
         topic,
         [Record(of(NOON_MS), partition=1), Record(record, partition=1, key=b"k"), Record(of(NOON_MS), partition=1)],
     )
-    progress = KafkaProgress([topic], print, print, channels_are_partitions=True, once=True)
+    progress = progress_of([topic])
     progress.starts = {TopicPartition(topic, number): 0 for number in range(2)}
     found = malformed_record(KafkaConfig(broker.bootstrap), IN_VALUE, progress, Offender("1", 1, None))
     assert found == MalformedRecord("1", f"offset 1 of {topic}-1", "$.ts", value, why)  # pyright: ignore[reportArgumentType]
     assert malformed_record(KafkaConfig(broker.bootstrap), IN_VALUE, progress, Offender("1", 7, None)) is None
+
+
+def progress_of(topics: list[str]) -> KafkaProgress:
+    guard = LogGuard(Path("/nonexistent"))
+    return KafkaProgress(topics, print, print, channels_are_partitions=True, once=True, guard=guard)
 
 
 def test_a_field_deep_in_the_value_and_one_as_channel(

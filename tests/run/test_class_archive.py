@@ -13,8 +13,11 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.run import session
 from wmtop.engine.run.warm_up import exercise
+from wmtop.engine.system.errors import UsageError
 from wmtop.engine.system.files import lock_file
 from wmtop.engine.system.java import Java, find_java
+
+from ..refusals import refused
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +44,13 @@ def test_an_archive_is_found_by_the_java_it_was_made_for(installed: Java) -> Non
     assert session.find_archive(installed) == kept
     assert f"-XX:SharedArchiveFile={kept}" in session.java_options(installed)
     assert session.find_archive(replace(installed, banner="another")) is None
+
+
+def test_an_archive_that_others_can_change_is_refused(installed: Java) -> None:
+    kept = session.keep_archive(installed, made(b"classes"))
+    kept.chmod(0o666)
+    with refused(UsageError, "writable_by_others", kept):
+        session.java_options(installed)
 
 
 def test_a_truncated_archive_is_not_used(installed: Java) -> None:

@@ -206,3 +206,57 @@ def test_to_unlock_waits_for_what_is_being_saved(state: StateDirectory, monkeypa
     saver.join()
     unlocker.join()
     assert done == ["saved", "unlocked"]
+
+
+OFFSETS = 'v1\n{"batchTimestampMs":1}\n{"t":{"0":%d}}'
+
+
+def with_offsets(state: StateDirectory, read_to: list[int]) -> None:
+    """A checkpoint with planned batches, of which all but the last were applied and committed."""
+    for name in ("offsets", "commits"):
+        (state.checkpoint / name).mkdir(parents=True)
+    for batch, offset in enumerate(read_to):
+        (state.checkpoint / f"offsets/{batch}").write_text(OFFSETS % offset)
+        (state.checkpoint / f"offsets/.{batch}.crc").write_text("old")
+        if batch < len(read_to) - 1:
+            (state.checkpoint / f"commits/{batch}").write_text("v1\n{}")
+
+
+def applied(state: StateDirectory, batch: int, digest: str | None) -> SavedState:
+    at_batch = saved()
+    at_batch.monitor.batch, at_batch.offsets_digest = batch, digest
+    return at_batch
+
+
+@pytest.mark.parametrize("crashed", ["never", "before the state was saved", "before the offsets were written"])
+def test_a_run_continues_at_other_offsets_or_at_the_old_ones(state: StateDirectory, crashed: str) -> None:
+    with_offsets(state, [10, 20, 30])
+    state.save(applied(state, 1, state.offsets_digest(1)))
+    digest = state.plan_rewind(1, lambda line: line.replace("20", "15"))
+    if crashed != "before the state was saved":
+        state.save(applied(state, 1, digest))
+    if crashed == "never":
+        state.finish_rewind(digest)
+    loaded = state.load(SOURCE, Settings())  # refused if state and checkpoint do not agree
+    assert loaded is not None
+    is_old = crashed == "before the state was saved"
+    assert state.source_offsets(1) == ['{"t":{"0":20}}' if is_old else '{"t":{"0":15}}']
+    assert (state.checkpoint / "offsets/2").exists() is is_old
+    assert (state.checkpoint / "offsets/.1.crc").exists() is is_old
+    assert not (state.path / "rewind.json").exists()
+    assert state.load(SOURCE, Settings()) is not None
+
+
+def test_planned_batches_are_dropped_and_applied_ones_stay(state: StateDirectory) -> None:
+    with_offsets(state, [10, 20, 30])
+    state.drop_planned(1)
+    assert {file.name for file in (state.checkpoint / "offsets").iterdir()} == {"0", ".0.crc", "1", ".1.crc"}
+    state.drop_planned(None)
+    assert list((state.checkpoint / "offsets").iterdir()) == []
+
+
+def test_a_damaged_rewind_is_refused_in_one_line(state: StateDirectory) -> None:
+    with_offsets(state, [10, 20])
+    state.save(applied(state, 0, state.offsets_digest(0)))
+    (state.path / "rewind.json").write_text("{")
+    assert "rewind.json" in refusal(state)

@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 
 import pytest
-from wmtop.engine.kafka.probe import TakeNote
+from wmtop.engine.kafka.log_guard import LogGuard
+from wmtop.engine.kafka.probe import LookAhead, TakeNote
 from wmtop.engine.run.jvm import QueryFailures, reason_of
 from wmtop.engine.run.sources.kafka_progress import KafkaProgress
 from wmtop.engine.system.errors import RunError
@@ -101,7 +102,9 @@ def test_a_kafka_source_tries_again_for_as_long_as_its_cluster_does_not_answer()
     """With longer and longer pauses, and one note; a cluster that answers gets three tries."""
     notes: list[str] = []
     note: TakeNote = lambda code, **args: notes.append(code)  # noqa: E731
-    retries = KafkaProgress(["t"], note, lambda cluster, ends: None, channels_are_partitions=True, once=False)
+    guard = LogGuard(Path("/nonexistent"))
+    ahead: LookAhead = lambda cluster, ends: None  # noqa: E731
+    retries = KafkaProgress(["t"], note, ahead, channels_are_partitions=True, once=False, guard=guard)
     assert [retries.retry_after_s(failures, "refused") for failures in range(1, 5)] == [1, 2, 4, None]
     retries.silent_since = 0.0
     assert [retries.retry_after_s(failures, "refused") for failures in range(1, 8)] == [1, 2, 4, 8, 8, 8, 8]

@@ -1,5 +1,6 @@
 """The session has the settings that the engine counts on, and what keeps it from starting is one line."""
 
+import ast
 import hashlib
 import os
 import signal
@@ -138,6 +139,44 @@ def test_what_a_killed_process_left_is_removed_and_what_a_live_one_holds_is_not(
     for directory in (live, mine):
         directory.remove()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "wmtop-test-link"]
+
+
+def test_what_a_killed_process_left_goes_whatever_it_was_for_and_a_users_own_stays(tmp_path: Path) -> None:
+    killed = LEAVE + "; import os; os.kill(os.getpid(), 9)"
+    done = subprocess.run(
+        [sys.executable, "-c", killed, "wmtop-staged-"], env=os.environ | {"TMPDIR": str(tmp_path)}, check=False
+    )
+    assert done.returncode == -9
+    [left] = tmp_path.iterdir()
+    own = tmp_path / "wmtop-state-payments"  # given with --state-dir
+    (own / "checkpoint").mkdir(parents=True)
+    mine = PrivateDirectory("wmtop-spark-", tmp_path)
+    assert not left.exists()
+    assert (own / "checkpoint").exists()
+    mine.remove()
+    mine.remove()  # changes nothing
+    assert list(tmp_path.iterdir()) == [own]
+
+
+TEMPORARY = {"mkdtemp", "mkstemp", "mktemp", "TemporaryDirectory", "NamedTemporaryFile", "gettempdir"}
+
+
+def test_all_that_is_temporary_is_in_a_private_directory_which_the_next_start_removes() -> None:
+    """Only `PrivateDirectory` makes temporary files with a name; but for jars, whose next fetch removes what is left of
+    one in wmtop's cache.
+    """
+    root = Path(__file__).parents[2]
+    makers = set[str]()
+    for file in [*(root / "engine").rglob("*.py"), *(root / "tui").rglob("*.py")]:
+        names = {node.attr for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Attribute)}
+        names |= {
+            alias.name
+            for node in ast.walk(ast.parse(file.read_text()))
+            if isinstance(node, ast.ImportFrom) and node.module == "tempfile"
+            for alias in node.names
+        }
+        makers |= {str(file.relative_to(root))} if names & TEMPORARY else set()
+    assert makers == {"engine/system/files.py", "engine/system/java.py"}
 
 
 def _refused(port: int, request: bytes) -> bool:

@@ -18,6 +18,9 @@ PARTS = {
     "d": ("servers", "JobManager, History Server, store and broker that hang, fail or lie, before each command"),
     "e": ("viewers", "50 viewers of a run, one that never reads, one that floods, some that hoard; tabs of serve"),
     "g": ("canaries", "secrets of each kind through each command, searched in all that is left behind"),
+    "h": ("arrivals", "files written slowly, late, twice or not at all, and a run that is killed while they come"),
+    "i": ("cut_logs", "logs of a real broker cut and written again, topics recreated, a run killed meanwhile"),
+    "j": ("clocks", "clocks that differ or are set, and gaps in the watching: no verdict may follow from one"),
 }
 """By its letter: the module, which has the class `Torture`, and what it does."""
 SECONDS = 1_200.0

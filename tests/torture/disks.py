@@ -1,4 +1,5 @@
-"""(b) Disks that are full, read-only, slow or fail; states cut at every byte, and of other versions; clocks that jump.
+"""(b) Disks that are full, read-only, slow or fail; states cut at every byte, of other versions, prepared by others;
+clocks that jump.
 
 A failure is one line, with exit code 1 or 2; what was there before stays, and on a good disk the same command gives
 what it gives undisturbed.
@@ -25,6 +26,7 @@ from .canaries import RUN
 from .cut_states import cut_everywhere
 from .killed_runs import Runs, end_group, ends
 from .kills import LOG, READERS, RECORD_ALL, SOURCE, normal
+from .planted_states import plant
 from .processes import ENDS_WITHIN_S, Command, home
 from .record_all import snapshots_of
 from .rounds import RUN_EVERY, Attack, attack, expect
@@ -183,6 +185,7 @@ class Torture:
 
     def _cut(self, chance: random.Random, counts: Counter[str]) -> None:
         cut_everywhere(emptied(self._directory / "round"), chance, counts)
+        plant(emptied(self._directory / "round"), chance, counts)
 
     def run(self, chance: random.Random, counts: Counter[str]) -> None:
         """A run with Spark: one fault, then the same command again."""

@@ -15,11 +15,16 @@ from typing import NamedTuple
 from zipfile import BadZipFile
 
 import msgspec
+import pyarrow as pa
 from wmtop.engine.feed.messages import decode_as, decode_from_engine, decode_to_engine
 from wmtop.engine.feed.recording_reader import RecordingReader
 from wmtop.engine.feed.run_directory import RunInfo
 from wmtop.engine.kafka.client_settings import kafka_config, parse_login
 from wmtop.engine.kafka.cluster import Record, TopicPartition, parse_offsets, time_in, why_none_in
+from wmtop.engine.run.sources.base import RecordColumns
+from wmtop.engine.run.sources.columns import PREFIX, Columns
+from wmtop.engine.run.sources.files import FileRows, Piece
+from wmtop.engine.run.sources.table_files import look_at
 from wmtop.engine.system.errors import RunError, UsageError
 from wmtop.engine.system.json_values import JsonPath, parse_json_path, time_of
 from wmtop.engine.system.rest import Rest, RestError, RestSecurity
@@ -35,8 +40,11 @@ from wmtop.engine.targets.spark.history_server import SPARK_HTTP
 from wmtop.engine.targets.spark.state_files import changes, decompress
 from wmtop.engine.targets.spark.tapped import decode_sketch
 from wmtop.engine.targets.streams.clocks import assigned_tasks, decode_metadata, decode_tasks
+from wmtop.engine.text.formatting import malformed
 from wmtop.tui.cli.config import ConfigError, parse_config
 from wmtop.tui.words.check import parse_fail_if
+
+from ..run.sources.poison import GOOD
 
 CORPUS = Path(__file__).parent / "corpus"
 STATE_LIMIT = 1 << 24
@@ -153,6 +161,31 @@ def _record(data: bytes) -> object:
     return [(time_in(record, path), time_in(record, path, "s"), why_none_in(record, path)) for path in paths]
 
 
+def _rows_like(kind: str) -> Callable[[bytes], object]:
+    """A file behind one that defines its columns, read both ways: they must count the same rows."""
+    columns = Columns(time="at", channel="who")
+    marked = Columns(time="at", channel="who", marker="note = 'x'")
+
+    def parse(data: bytes) -> object:
+        SCRATCH.mkdir(exist_ok=True)
+        first, path = SCRATCH / f"first.{kind}", SCRATCH / f"rows.{kind}"
+        first.write_bytes(GOOD[kind])
+        path.write_bytes(data)
+        with contextlib.suppress(UsageError):  # as a first file it may be refused
+            look_at(path)
+        in_columns = FileRows(look_at(first), columns, RecordColumns(explain=("note",)))
+        in_rows = FileRows(look_at(first), marked, RecordColumns(whole=True, explain=("note",)))
+        paths = pa.RecordBatch.from_pydict({"path": [str(path)]})
+        one = [ms for table in in_columns(Piece(str(path), len(data))) for ms in table["ts"].to_pylist()]
+        other = [ms for batch in in_rows.in_rows(iter([paths])) for ms in batch.column(f"{PREFIX}ts").to_pylist()]
+        shown = next(in_columns.malformed(str(path)), None)
+        assert one == other, "the two ways read other rows"
+        assert (shown is None) == (None not in one), "a malformed row is not shown"
+        return len(one), None if shown is None else malformed(shown)
+
+    return parse
+
+
 def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
     return lambda data: parse(data.decode(errors="surrogateescape"))
 
@@ -169,6 +202,7 @@ def _plan(lines: Callable[[str], Iterator[plan.Line]]) -> Callable[[bytes], obje
 NUMBERS = (b"-1", b"0", b"9223372036854775807", b"-9223372036854775808", b"1e400", b"9" * 400, b"NaN", b"2000000000")
 JSON_WORDS = (*NUMBERS, b"null", b"true", b'""', b"[]", b"{}", b"[" * 5_000, b'{"a":' * 3_000, b'"\\ud800"', b'"\xff"')
 BYTES = (b"\0\0\0\0", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff" * 8, b"\0\0\0\1")
+CSV_WORDS = (b'"', b'""', b',"', b'",', b"\n", b"\r", b"\xff", b"\0", b",", b'"' + b"\n" * 1_100 + b'"', b"x" * 150_000)
 HTML_WORDS = (b"<tr>", b"<td>", b"</td>", b"</tr>", b"&#x110000;", b"&#0;", b"<", b"&lt;", *NUMBERS)
 PLAN_WORDS = (
     b"(",
@@ -187,6 +221,9 @@ ZIP_ERRORS = (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError,
 BAD_JSON = (msgspec.DecodeError,)
 
 PARSERS = {
+    "rows of CSV": Parser(_rows_like("csv"), (), CSV_WORDS),
+    "rows of JSON": Parser(_rows_like("jsonl"), (), (b"\n", b"\xff", *JSON_WORDS)),
+    "rows of Parquet": Parser(_rows_like("parquet"), (), BYTES),
     "spark offsets": Parser(files.decode_offsets, (UnreadableError,), JSON_WORDS),
     "spark commit": Parser(files.decode_commit, (UnreadableError,), JSON_WORDS),
     "spark query id": Parser(files.decode_query_id, (UnreadableError,), JSON_WORDS),

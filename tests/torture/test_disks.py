@@ -7,12 +7,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from wmtop.engine.run import durable_state
 from wmtop.engine.run.durable_state import SavedState, StateDirectory
 
 from . import disks
 from .blows import fault_program
 from .cut_states import Saved, cut_everywhere
 from .disks import Torture
+from .planted_states import plant
 from .processes import Command, home
 from .rounds import TortureError, short
 
@@ -66,6 +68,21 @@ def test_a_cut_state_is_refused(tmp_path: Path) -> None:
     cut_everywhere(tmp_path, random.Random(1), counts, "firings.ndjson")
     assert counts["cuts refused"] == (tmp_path / "firings.ndjson").stat().st_size
     assert counts["versions refused"] == 8
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_prepared_state_is_refused_and_runs_no_code(seed: int, tmp_path: Path) -> None:
+    counts = Counter[str]()
+    plant(tmp_path, random.Random(seed), counts)
+    assert counts["planted code refused"] == 3
+    assert counts["places that others can write refused"] == 2
+    assert counts["links refused"] == 1
+
+
+def test_a_prepared_state_that_is_trusted_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable_state, "belongs_to", lambda generator, settings: True)
+    with pytest.raises(TortureError, match="a pickled generator is loaded"):
+        plant(tmp_path, random.Random(1), Counter())
 
 
 def test_bad_disks_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

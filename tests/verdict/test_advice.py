@@ -2,7 +2,7 @@
 
 from wmtop.engine.snapshot import Level, RecentLateness, RecentRow, Snapshot, Totals, WhatIf, WhatIfIdle
 from wmtop.engine.snapshot.recommendation import advice, known_horizons
-from wmtop.engine.verdict.preview import lines_in_jobs
+from wmtop.engine.text.job_lines import lines_in_jobs
 from wmtop.engine.watermarks.lateness import HOUR, MINUTE
 from wmtop.engine.watermarks.settings import Settings
 from wmtop.tui.words.lateness import advice_lines

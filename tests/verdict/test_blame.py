@@ -2,8 +2,8 @@
 
 import pytest
 from wmtop.engine.snapshot import Cause, FlinkJob, Note, Snapshot, SourcePosition, SparkProgress, WatermarkNode
-from wmtop.engine.verdict.blame import HopBlame, blame_of
 from wmtop.engine.verdict.history import HistoryPoint
+from wmtop.engine.verdict.hop_blame import HopBlame, blame_of
 
 from tests.snapshots import replace
 

@@ -1,9 +1,9 @@
 """The line of a job of others that would set a lateness or an idle timeout."""
 
 import pytest
-from wmtop.engine.snapshot import Snapshot, SourceView, SparkProgress, WatermarkNode
+from wmtop.engine.snapshot import ConsumerGroup, KafkaTopic, Snapshot, SourceView, SparkProgress, WatermarkNode
 from wmtop.engine.snapshot.kinds.flink_job import FlinkJob, FlinkVertex
-from wmtop.engine.verdict.preview import line_in_job, lines_in_jobs
+from wmtop.engine.text.job_lines import line_in_job, lines_in_jobs
 from wmtop.engine.watermarks.settings import Settings
 
 from tests.snapshots import replace, snapshot_for
@@ -13,7 +13,7 @@ def attached(kind: str, *nodes: WatermarkNode) -> Snapshot:
     return snapshot_for(
         name="q",
         state="live",
-        settings=Settings(strategy="spark"),
+        settings=Settings(strategy="spark" if kind == "checkpoint" else "source"),
         source=SourceView(kind, "q"),
         spark=SparkProgress(nodes=list(nodes)),
         origin={"level": "somebody"},
@@ -47,7 +47,7 @@ def test_a_column_that_is_not_known_or_not_the_only_one_is_left_to_the_reader() 
 
 
 def test_a_consumer_has_the_words_of_flink() -> None:
-    group = attached("group")
+    group = replace(attached("group"), target=ConsumerGroup())
     assert line_in_job(group, 45_000) == "forBoundedOutOfOrderness(Duration.ofSeconds(45))"
     assert line_in_job(group, 250) == "forBoundedOutOfOrderness(Duration.ofMillis(250))"
     assert line_in_job(group, 300_000, idle=True) == ".withIdleness(Duration.ofMinutes(5))"
@@ -56,14 +56,14 @@ def test_a_consumer_has_the_words_of_flink() -> None:
 def test_where_there_is_no_such_line() -> None:
     assert line_in_job(SPARK, 45_000, idle=True) is None
     assert line_in_job(SPARK, None) is None
-    assert line_in_job(replace(attached("topic"), settings=Settings()), 45_000) is None
+    assert line_in_job(replace(attached("topic"), target=KafkaTopic()), 45_000) is None
     assert line_in_job(replace(SPARK, origin=None), 45_000) is None
 
 
 def flink(*vertices: str) -> Snapshot:
     graph = [FlinkVertex(id=name, name=name, parallelism=1, status="RUNNING", inputs=[]) for name in vertices]
     job = FlinkJob(id="1", name="orders", state="RUNNING", operator=None, vertices=graph)
-    return replace(attached("flink"), flink=job, settings=Settings(strategy="source", lateness_ms=None))
+    return replace(attached("flink"), flink=job)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ from wmtop.engine.snapshot import (
     Blocker,
     Cause,
     ChannelView,
+    ConsumerGroup,
     EngineState,
     Holder,
+    KafkaTopic,
     Level,
     Reason,
     Snapshot,
@@ -19,6 +21,7 @@ from wmtop.engine.snapshot import (
     SparkProgress,
     Totals,
     Verdict,
+    VerdictName,
     WatermarkNode,
 )
 from wmtop.engine.snapshot.kinds.flink_job import FlinkJob, FlinkVertex
@@ -187,15 +190,16 @@ def test_the_time_during_which_a_source_was_silent_is_no_stall() -> None:
             assert verdict.verdict == "moving"
 
 
-@pytest.mark.parametrize(("kind", "verdict"), [("topic", "waiting"), ("group", "unknown")])
-def test_a_topic_without_a_reader_has_nothing_unread(kind: str, verdict: str) -> None:
+@pytest.mark.parametrize(("part", "verdict"), [(KafkaTopic, "waiting"), (ConsumerGroup, "unknown")])
+def test_a_topic_without_a_reader_has_nothing_unread(
+    part: type[KafkaTopic | ConsumerGroup], verdict: VerdictName
+) -> None:
     judge, found = SnapshotJudge(MINUTE), "unknown"
     for seconds in range(0, 200, 5):
         still = shown(Moment(NOW + seconds * SECOND, NOW, 1, {"0": NOW}, 5, 0))
         channels = [replace(view, backlog=None) for view in still.channels]
-        sources = [SourcePosition("t", None, None)]
-        source = SourceView(kind, "orders")
-        still = replace(still, source=source, channels=channels, sources=sources, spark=SparkProgress())
+        target = part([SourcePosition("t", None, None)])
+        still = replace(still, source=SourceView("any", "orders"), channels=channels, target=target)
         found = judge.judge(still).verdict.verdict
     assert found == verdict
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 from wmtop.engine.snapshot import VerdictName
-from wmtop.engine.verdict.history import (
+from wmtop.engine.verdict.alerts import (
     BURST_LEAST,
     QUIET_MS,
     UNKNOWN_MS,
@@ -14,12 +14,12 @@ from wmtop.engine.verdict.history import (
     EngineBack,
     EngineLost,
     Event,
-    HistoryPoint,
     LateBurst,
     LateBurstEnded,
     VerdictChanged,
     as_json,
 )
+from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.tui.words.history import EventLog
 
 WALL = 1_700_000_000_000

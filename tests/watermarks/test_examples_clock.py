@@ -414,6 +414,26 @@ def test_a_removed_channel_leaves_the_minimum_and_its_counts_stay() -> None:
     assert run.driver.monitor.counts["b"].records == 3
 
 
+@pytest.mark.parametrize("subtasks", [None, 1, 2])
+@pytest.mark.parametrize("finished", ["a", "b"])
+def test_channels_removed_together_do_not_end_the_stream(finished: str, subtasks: int | None) -> None:
+    """
+    a  8        one of the two has finished, then both topics are deleted at once: no channel is left to send MAX
+    b  4        watermark 4, or 8 once b has finished; a new channel's window still opens
+    """
+    run = start(Tumbling(10), strategy="bounded-legacy", subtasks=subtasks)
+    run.apply(batch(1, ("a", 8), ("b", 4)))
+    run.apply(Finished((finished,), 2))
+    run.apply(Tick(3))
+    level = run.level
+    assert run.apply(Gone(("a", "b"), 4)) == []
+    assert (run.level, run.driver.monitor.ended) == (level, False)
+    assert brief(run.apply(batch(5, ("c", 12)))) == [("fire", 0, 10, 2)]
+    run.apply(Tick(6))
+    assert brief(run.apply(batch(7, ("c", 31)))) == [("fire", 10, 20, 1)]
+    assert run.driver.snapshot().totals.late == 0
+
+
 def test_removing_the_last_active_channel_flushes_the_greatest_idle_watermark() -> None:
     run = start(strategy="bounded-legacy", idle_after=10)
     run.apply(batch(1, ("a", 9), ("b", 4)))

@@ -1,6 +1,19 @@
 """The point of history that a snapshot is."""
 
-from wmtop.engine.snapshot import ChannelView, Holder, Level, SourcePosition, SparkProgress, Totals, Windows
+from wmtop.engine.snapshot import (
+    Chain,
+    ChannelView,
+    Clock,
+    Holder,
+    KafkaStreams,
+    Level,
+    SourcePosition,
+    SparkProgress,
+    StreamsApplication,
+    Totals,
+    Windows,
+)
+from wmtop.engine.snapshot.kinds.flink_job import FlinkJob, FlinkVertex
 from wmtop.engine.verdict.history import HistoryPoint, Phases, history_point, phases_of
 from wmtop.engine.watermarks.settings import Settings
 
@@ -84,3 +97,26 @@ def test_an_attached_query_reports_spark_and_its_sources() -> None:
 
 def test_without_phases_there_are_none() -> None:
     assert phases_of({}) is None
+
+
+def test_the_load_of_a_flink_job_is_that_of_its_tasks_and_no_old_one() -> None:
+    source = FlinkVertex("a", "Source", 1, "RUNNING", [], busy=0.2, back_pressured=0.9, taken_per_second=70.0)
+    window = FlinkVertex("b", "Window", 1, "RUNNING", ["a"], busy=0.8, back_pressured=0.0, sent_per_second=3.0)
+    job = FlinkJob("c" * 32, "orders", "RUNNING", "b", [source, window])
+    shown = replace(TAKEN, target=job)
+    point = history_point(shown)
+    assert point is not None
+    assert (point.rows_in, point.results_in_a_second, point.busy, point.back_pressured) == (70.0, 3.0, 0.8, 0.9)
+    stale = history_point(replace(shown, state="stale"))
+    assert stale is not None
+    assert (stale.rows_in, stale.results_in_a_second, stale.busy, stale.back_pressured) == (None, None, None, None)
+
+
+def test_a_chain_and_a_kafka_streams_application_have_times_of_their_own() -> None:
+    chain = history_point(replace(TAKEN, target=Chain([], [], behind_ms=900)))
+    assert chain is not None
+    assert (chain.watermark_ms, chain.behind_fastest_ms) == (NOW - 5_000, 900)
+    clocks = [Clock("0_0", ["a"], NOW - 50, "moving"), Clock("0_1", ["b"], NOW - 700, "stalled")]
+    streams = history_point(replace(TAKEN, target=KafkaStreams(clocks, StreamsApplication("counts", None, None))))
+    assert streams is not None
+    assert (streams.watermark_ms, streams.behind_fastest_ms) == (NOW - 700, 500)

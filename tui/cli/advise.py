@@ -16,10 +16,12 @@ from ...engine.system.errors import RunError, UsageError
 from ...engine.targets.own import Recording, is_recording, own_run
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import NO_DATA, clean, counted, duration, setting, stamp
-from ...engine.verdict.preview import AppliedNow, applied_now, lines_in_jobs
+from ...engine.text.job_lines import lines_in_jobs
+from ...engine.verdict.preview import AppliedNow, applied_now
 from ..words import preview as from_start
 from ..words.kinds import presenter_of
 from ..words.lateness import FLINKS_RULE, LINE_NAMES, advice_lines, cause_lines
+from .names import target_argument
 from .options import (
     AtTime,
     duration_option,
@@ -29,7 +31,6 @@ from .options import (
     or_off,
     parse_duration,
     parse_share,
-    target_argument,
     with_target_options,
 )
 from .targets import Look, Member, look_at, member_of, recording_at, what_was_read

@@ -18,6 +18,7 @@ from ...engine.targets.own import WHAT, is_path, is_remote, local_path
 from ...engine.targets.target import NO_OPTIONS, Pace, TargetOptions
 from ...engine.text.formatting import DAY
 from .engines import bounds_of, run_claimed, show, stop_on_eof
+from .names import target_argument
 from .options import (
     TARGET_OPTIONS,
     Force,
@@ -29,7 +30,6 @@ from .options import (
     flag,
     option,
     spark_windows,
-    target_argument,
     with_target_options,
 )
 from .output import SnapshotPrinter

@@ -16,8 +16,8 @@ from aiohttp import WSCloseCode, web
 from textual_serve.app_service import AppService
 from textual_serve.server import Server, to_int
 
+from .hosts import is_allowed
 from .process import SERVED_VARIABLE
-from .serve import is_allowed
 
 _TEMPLATES = Path(__file__).parent.parent / "browser"
 MAX_SCREENS = 16

@@ -17,7 +17,9 @@ from ...engine.feed.alert_command import parse_command
 from ...engine.feed.messages import json_of
 from ...engine.feed.run_directory import run_dir
 from ...engine.snapshot import Chain, Holder, Level, Snapshot, SourceView, Windows
+from ...engine.snapshot.continuity import held_since
 from ...engine.system.errors import UsageError
+from ...engine.system.places import variable_path
 from ...engine.targets.fleet import TargetWatch, Watcher
 from ...engine.targets.target import NOT_KNOWN, AttachedTarget, Target
 from ...engine.text.formatting import DAY, counted
@@ -35,6 +37,7 @@ from .options import (
     duration_option,
     flag,
     parse_time,
+    place_argument,
     target_options,
 )
 from .running import has_terminal
@@ -127,8 +130,7 @@ def _holder(chain: Chain, before: Holder | None, now_ms: int) -> Holder | None:
     if hop.cause is None or hop.includes:
         return None
     cause = "lateness" if hop.cause == "lateness_raised" else hop.cause  # of this one hop: alerts name it
-    is_same = before is not None and (before.channel, before.cause) == (hop.name, cause)
-    return before if is_same else Holder(hop.name, now_ms, cause, at_least=before is None)
+    return held_since(Holder(hop.name, now_ms, cause), before, now_ms, was_watched=False, of_cause=True)
 
 
 def was_looked_at_twice(watch: TargetWatch) -> bool:
@@ -151,14 +153,12 @@ def chain_member(files: Sequence[str], *, every: bool) -> Member:
     """The chain of at most one configuration as a target; UsageError for more, or with `--all`."""
     if every or len(files) > 1:
         raise UsageError("--chain is one chain: give at most its configuration, and no --all")
-    file = Path(files[0]) if files else None
+    file = variable_path("--chain", files[0]) if files else None
     return Member(NAME, NAME, made=AttachedTarget(ChainTarget(chained(file)), NAME))
 
 
 def chain(
-    file: Annotated[
-        Path | None, typer.Argument(metavar="[CONFIG]", help="a configuration file (that of 'wmtop config')")
-    ] = None,
+    file: Annotated[Path | None, place_argument("[CONFIG]", "a configuration file (that of 'wmtop config')")] = None,
     look_for: Annotated[int, duration_option("how long to wait for a target (10s)", "--for")] = FIRST_LOOK_MS,
     record: Record = None,
     record_keep: RecordKeep = DAY,

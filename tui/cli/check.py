@@ -22,8 +22,8 @@ from ...engine.targets import READER_THREAD
 from ...engine.targets.own import is_recording, local_path
 from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import DAY, MINUTE, clean, duration, stamp
+from ...engine.verdict.alerts import LOST_AFTER_MS
 from ...engine.verdict.blame import held_back_by
-from ...engine.verdict.history import LOST_AFTER_MS
 from ..words.check import (
     BAD,
     FACTS,
@@ -43,6 +43,7 @@ from ..words.kinds import presenter_of
 from ..words.recent import Recent
 from ..words.spans import fitted
 from ..words.verdict import verdict_line
+from .names import target_argument
 from .options import (
     FAIL_ON,
     OF_CHECKS,
@@ -53,7 +54,6 @@ from .options import (
     option,
     parse_condition,
     parse_severities,
-    target_argument,
     with_target_options,
 )
 from .process import inform, log, say

@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ...engine.system.errors import LOGIN_IN_ADDRESS, UsageError
 from ...engine.system.files import read_small
+from ...engine.system.places import variable_path
 from ...engine.text.formatting import clean, setting
 from ...engine.watermarks.settings import TUNABLE
 from ..words.keys import BY_NAME, check_keys, chosen_keys, key_label, use_keys
@@ -292,7 +293,7 @@ def _quoted(value: Any) -> str:
 def config_path() -> tuple[Path, bool]:
     """The path of the file, and whether the user set it (`--config`, WMTOP_CONFIG): then the file must exist."""
     if named := os.environ.get(FILE_VARIABLE):
-        return Path(named).expanduser().absolute(), True
+        return variable_path(FILE_VARIABLE, named).expanduser().absolute(), True
     return platformdirs.user_config_path("wmtop", appauthor=False) / "config.toml", False
 
 

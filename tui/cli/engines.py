@@ -5,7 +5,6 @@ import logging
 import os
 import subprocess
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -22,7 +21,7 @@ from ...engine.feed.recording_writer import UNBOUNDED, Bounds
 from ...engine.snapshot import Note, Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line, how_it_ended, signal_name
 from ...engine.system.files import check_outputs
-from ...engine.verdict.history import LOST_AFTER_MS
+from ...engine.verdict.alerts import LOST_AFTER_MS
 from ...engine.watermarks.settings import Settings
 from ..words.notes import note_text
 from .options import EngineArguments, or_off, settings_of
@@ -150,10 +149,16 @@ def start(source: "Source", engine: EngineArguments, *, live: bool, name: str, i
 
 
 def check_engine_outputs(engine: EngineArguments, inputs: Sequence[Path]) -> None:
-    """UsageError if an output overwrites a file that no resumed run continues, or `--on-alert` cannot be run."""
+    """UsageError if an output overwrites a file that no resumed run continues, `--on-alert` cannot be run, or others
+    can change the state directory.
+    """
     from ...engine.system.files import own_files, own_outputs
 
     parse_command(engine.on_alert)
+    if engine.state_dir is not None:  # `demo` has not loaded it, and paints its screen first
+        from ...engine.run.durable_state import check_state_directory
+
+        check_state_directory(engine.state_dir)
     outputs = {"--record": engine.record, "--firings": engine.firings}
     state = own_files(engine.state_dir)
     if engine.late_output is not None:
@@ -299,11 +304,9 @@ def bounds_of(keep: int) -> Bounds:
     return UNBOUNDED if (kept := or_off(keep)) is None else Bounds(span_ms=kept)
 
 
-def staging(engine: EngineArguments) -> tuple[Path, bool]:
-    """The directory for a replay's staged rows, and whether it stays: in the state directory, or temporary."""
-    if engine.state_dir is not None:
-        return engine.state_dir / "staged", True
-    return Path(tempfile.gettempdir(), f"wmtop-staged-{os.urandom(8).hex()}"), False
+def kept_files(engine: EngineArguments) -> Path | None:
+    """The directory of the state directory for files of a source, which stay; None: without one they are temporary."""
+    return None if engine.state_dir is None else engine.state_dir / "staged"
 
 
 def _listed(text: str | None) -> list[str]:

@@ -24,8 +24,9 @@ from ..words.check import check_input
 from ..words.fleet import RECORDING, kind_of
 from ..words.metrics import alert_rules, dashboard
 from .fleet import age_ms, print_lines, watching
-from .options import AllTargets, flag, option, target_argument
-from .serve import LOOPBACK, LOOPBACK_NAMES, is_allowed
+from .hosts import LOOPBACK, LOOPBACK_NAMES, is_allowed
+from .names import target_argument
+from .options import AllTargets, flag, option
 from .targets import Member, existing, member_of, members
 
 _VERDICT = next(metric for metric in table.METRICS if metric.name == "verdict")

@@ -13,11 +13,25 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from ...engine.feed import run_directory
 from ...engine.system.errors import RunError, UsageError, unexpected, without_secrets
 from ...engine.targets import READER_THREAD
 from ..words.texts import ASCII_VARIABLE
-from .complete import epilog, words_to_complete
-from .process import end_output, end_with_server, loading, log, prepare_output, say, set_log, unwritten, versions
+from .complete import words_to_complete
+from .examples import epilog
+from .options import place_option
+from .process import (
+    end_output,
+    end_with_server,
+    inform,
+    loading,
+    log,
+    prepare_output,
+    say,
+    set_log,
+    unwritten,
+    versions,
+)
 
 COMMANDS = {
     "demo": ".run:demo",
@@ -88,10 +102,10 @@ def main_command(
     ] = False,
     ascii: Annotated[bool, typer.Option(ASCII_OPTION, help="draw the screen with ASCII characters only")] = False,
     config: Annotated[
-        Path | None, typer.Option("--config", metavar="FILE", help="the configuration file (see 'wmtop config')")
+        Path | None, place_option("FILE", "the configuration file (see 'wmtop config')", "--config")
     ] = None,
     log_file: Annotated[
-        Path | None, typer.Option("--log-file", metavar="FILE", help="append a log to FILE, one JSON object a line")
+        Path | None, place_option("FILE", "append a log to FILE, one JSON object a line", "--log-file")
     ] = None,
     log_level: Annotated[
         str | None, typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error (info)")
@@ -147,9 +161,9 @@ def _a_look_hangs() -> bool:
 
 def _leave(code: int) -> NoReturn:
     """End the process at once: a normal exit would wait for pyarrow's requests to a store that does not answer."""
-    from pyarrow import fs
+    from ...engine.system.remote_files import end_without_requests  # it loads pyarrow
 
-    atexit.unregister(fs.ensure_s3_finalized)
+    end_without_requests()
     atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage] # temporary directories, the log
     sys.stdout.flush()
     os._exit(code)
@@ -158,6 +172,7 @@ def _leave(code: int) -> NoReturn:
 def _run_command(failed: int) -> int:
     """Run the command that the arguments name; returns its exit code, `failed` if something went wrong."""
     asked = words_to_complete()
+    run_directory.report_with(inform if asked is None else lambda line: None)
     if asked is not None:
         command_line(asked)(prog_name="wmtop")
         return 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 
 from ...engine.system.errors import UsageError, require
+from ...engine.system.places import HERE_ONLY, path_here, scheme_of
 from ...engine.targets.target import TargetOptions
 from ...engine.text import formatting
 from ...engine.text.formatting import DAY
@@ -27,7 +28,6 @@ from ...engine.watermarks.settings import (
     Tumbling,
     WindowSpec,
 )
-from .complete import target_names
 
 if TYPE_CHECKING:
     from ...engine.targets.spark.watch import WindowsTap
@@ -111,6 +111,16 @@ def checked_moment(text: str) -> str:
     return text
 
 
+def parse_state_place(text: str) -> Path:
+    """The path of a state directory."""
+    return path_here(text, f"{HERE_ONLY}: a store for the state is not supported yet")
+
+
+def parse_directory_place(text: str) -> Path:
+    """The path of a directory that `run files` reads."""
+    return path_here(text, f"{HERE_ONLY} (replay {scheme_of(text)}:// with wmtop run replay)")
+
+
 def parse_count(text: str) -> int:
     """A whole number from 1 on."""
     if re.fullmatch(r"\d{1,18}", text) and int(text):
@@ -144,6 +154,16 @@ def parsed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
 
     run.__name__ = "D"
     return run
+
+
+def place_option(metavar: str, help: str, *names: str) -> Any:
+    """An option that is a path on this machine."""
+    return option(metavar, help, *names, parse=path_here)
+
+
+def place_argument(metavar: str, help: str, parse: Callable[[str], Path] = path_here) -> Any:
+    """An argument that is a path on this machine."""
+    return typer.Argument(parser=parsed(parse), metavar=metavar, help=help)
 
 
 def flag(name: str, help: str) -> Any:
@@ -183,18 +203,13 @@ def off_option(help: str) -> Any:
     return option("D|off", help, parse=parse_duration_or_off, show_default=False)
 
 
-def target_argument(help: str, metavar: str = "TARGET") -> Any:
-    """An argument that a shell completes with the names of targets."""
-    return typer.Argument(metavar=metavar, autocompletion=target_names, help=help)
-
-
 AtTime = Annotated[
     str | None, option("TIME", "a recording: that moment (its end), e.g. 14:30 or +10m", parse=checked_moment)
 ]
 AllTargets = Annotated[bool, flag("--all", "all that runs, is configured or is published")]
 Force = Annotated[bool, flag("--force", "overwrite output files that exist")]
 Headless = Annotated[bool, flag("--headless", "no screen")]
-Record = Annotated[Path | None, option("FILE", "record every snapshot")]
+Record = Annotated[Path | None, place_option("FILE", "record every snapshot")]
 RecordKeep = Annotated[int, off_option("how much of a recording to keep (24h, at most 2 GiB; off: all)")]
 VerdictAfter = Annotated[int | None, duration_option("frozen for longer is a stall (by its usual pace)")]
 OnAlert = Annotated[str | None, option("CMD", "run CMD (no shell) at each alert, with the alert as JSON on its stdin")]
@@ -232,7 +247,9 @@ class EngineArguments:
     subtasks: Annotated[int | None, count_option("combine the channels in N source instances")] = None
     max_channels: Annotated[int, count_option("channels beyond N share the channel 'other'")] = 10_000
     name: Annotated[str | None, option("NAME", "the engine's name")] = None
-    state_dir: Annotated[Path | None, option("DIR", "keep the state in DIR, and resume from it")] = None
+    state_dir: Annotated[
+        Path | None, option("DIR", "keep the state in DIR, and resume from it", parse=parse_state_place)
+    ] = None
     master: Annotated[str | None, option("URL", "Spark's master (local[*])")] = None
     conf: Annotated[list[str] | None, option("K=V", "a Spark setting; may be repeated")] = None
     packages: Annotated[str | None, option("G:A:V", "Maven packages for Spark")] = None
@@ -240,7 +257,7 @@ class EngineArguments:
     record: Record = None
     record_keep: RecordKeep = DAY
     verdict_after: VerdictAfter = None
-    firings: Annotated[Path | None, option("FILE", "write every firing and late drop as NDJSON")] = None
+    firings: Annotated[Path | None, place_option("FILE", "write every firing and late drop as NDJSON")] = None
     late_output: Annotated[str | None, option("DIR", "keep the late (dropped) records in DIR, as Parquet")] = None
     explain: Annotated[str | None, option("COL,…", "show which values of these columns late records have")] = None
     on_alert: OnAlert = None
@@ -336,17 +353,21 @@ TARGET_OPTIONS: dict[str, Any] = {
     ],
     "window": Annotated[int | None, duration_option("Kafka Streams: its tumbling windows, to show which wait")],
     "grace": Annotated[int | None, duration_option("Kafka Streams: the grace of its windows")],
-    "kafka_config": Annotated[Path | None, option("FILE", "kafka: client properties, for example for TLS and SASL")],
+    "kafka_config": Annotated[
+        Path | None, place_option("FILE", "kafka: client properties, for example for TLS and SASL")
+    ],
     "query": Annotated[
         str | None, option("NAME", "event log, spark+http, published query: the query to show, by name or id")
     ],
     "operator": Annotated[
         str | None, option("NAME", "flink: the operator whose inputs are shown (the windows nearest the sources)")
     ],
-    "ca_file": Annotated[Path | None, option("FILE", "flink, spark+http: certificate authorities, PEM")],
-    "client_cert": Annotated[Path | None, option("FILE", "flink, spark+http: a client certificate with its key, PEM")],
+    "ca_file": Annotated[Path | None, place_option("FILE", "flink, spark+http: certificate authorities, PEM")],
+    "client_cert": Annotated[
+        Path | None, place_option("FILE", "flink, spark+http: a client certificate with its key, PEM")
+    ],
     "auth_file": Annotated[
-        Path | None, option("FILE", "flink, spark+http: a file with a bearer token or user:password")
+        Path | None, place_option("FILE", "flink, spark+http: a file with a bearer token or user:password")
     ],
     "state_reader": Annotated[str | None, option("none|files|spark", "query: how to read its state (files)")],
 }

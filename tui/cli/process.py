@@ -24,6 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from ...engine.system.errors import UsageError, printable, without_secrets
+from ...engine.system.places import variable_path
 
 FILE_VARIABLE, LEVEL_VARIABLE = "WMTOP_LOG_FILE", "WMTOP_LOG_LEVEL"
 LAUNCHED_VARIABLE = "WMTOP_LAUNCHED_ENGINE"
@@ -85,7 +86,7 @@ def set_log(file: Path | None, level: str | None) -> None:
             raise UsageError("--log-level has no effect without --log-file FILE; give both")
         return
     try:
-        handler = logging.FileHandler(path, encoding="utf-8")
+        handler = logging.FileHandler(variable_path(FILE_VARIABLE, path), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"--log-file: cannot write {path}: {error.strerror}") from None
     handler.setFormatter(_JsonLines())

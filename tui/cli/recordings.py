@@ -21,6 +21,7 @@ from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import clean, counted, stamp
 from ...engine.verdict.history import history_point
 from ...engine.verdict.verdict import verdict_of
+from .names import target_argument
 from .options import (
     OF_CHECKS,
     AtTime,
@@ -30,7 +31,7 @@ from .options import (
     flag,
     option,
     parse_speed,
-    target_argument,
+    place_option,
     with_target_options,
 )  # fmt: skip
 from .process import inform
@@ -60,7 +61,7 @@ def replay(
     once: Annotated[bool, flag("--once", "print the summary of one snapshot: the last, or the one at --at")] = False,
     json: Annotated[bool, flag("--json", "print every snapshot (with --once: one) as a JSON line")] = False,
     redact: Annotated[
-        Path | None, option("OUT", "write a redacted copy: no names of channels, files and columns")
+        Path | None, place_option("OUT", "write a redacted copy: no names of channels, files and columns")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -163,9 +164,7 @@ def report(
     target: Annotated[
         str, target_argument("a recording, a run, or anything that 'wmtop attach' takes", "TARGET|RECORDING")
     ],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="FILE.zip", help="where to: a .zip, or a directory of another name")
-    ],
+    out: Annotated[Path, place_option("FILE.zip", "where to: a .zip, or a directory of another name", "-o", "--out")],
     redact: Annotated[bool, flag("--redact", "no names of channels, files and columns, in no part of it")] = False,
     at: AtTime = None,
     look_for: Annotated[

@@ -12,8 +12,8 @@ from ... import sample_data
 from ...engine.system.errors import UsageError
 from ...engine.targets.own import is_remote, local_path, name_of
 from .attach import watch
-from .complete import epilog
-from .engines import check_engine_outputs, has_screen, show, staging, start
+from .engines import check_engine_outputs, has_screen, kept_files, show, start
+from .examples import epilog
 from .options import (
     DEFAULT_IDLE_AFTER_MS,
     EngineArguments,
@@ -23,15 +23,18 @@ from .options import (
     flag,
     option,
     or_off,
+    parse_directory_place,
     parse_speed,
     parse_time,
+    place_argument,
+    place_option,
     settings_of,
     with_engine_arguments,
 )
 
 if TYPE_CHECKING:
     from ...engine.run.sources.kafka import Start
-    from ...engine.run.sources.kafka_progress import KafkaColumns
+    from ...engine.run.sources.kafka_columns import KafkaColumns
 
 run_app = typer.Typer(
     help="Start an engine on a source.", epilog=epilog("run"), rich_markup_mode=None, no_args_is_help=False
@@ -107,8 +110,7 @@ def demo(
         marker=engine.marker,
         since_ms=parse_time(sample_data.DEMO_START),
     )
-    directory, keep = staging(engine)
-    source = Replay([sample_data.flights()], columns, directory, keep=keep, speed=speed)
+    source = Replay([sample_data.flights()], columns, kept_files(engine), keep=True, speed=speed)
     start(source, engine, live=False, name=DEMO_NAME, inputs=[sample_data.flights()])
 
 
@@ -174,19 +176,18 @@ def run_replay(
     columns = Columns(
         time=time, channel=channel, arrival=arrival, watermark=engine.watermark, marker=engine.marker, unit=time_unit
     )
-    directory, keep = staging(engine)
     places = [place if is_remote(place) else local_path(place) for place in file]
     files = data_files(places)
     local = [place for place in places if isinstance(place, Path)]
     local += [Path(each.path) for each in files if not each.is_remote]
-    source = Replay(files, columns, directory, keep=keep, speed=speed, batch_rows=batch_rows)
+    source = Replay(files, columns, kept_files(engine), keep=True, speed=speed, batch_rows=batch_rows)
     start(source, engine, live=False, name=name_of(_last_name(file[0])), inputs=local)
 
 
 @run_app.command("files", epilog=epilog("run files"))
 @with_engine_arguments
 def run_files(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="directory that receives new files")],
+    directory: Annotated[Path, place_argument("DIR", "directory that receives new files", parse_directory_place)],
     time: TimeColumn,
     channel: ChannelColumn = None,
     time_unit: TimeUnit = "auto",
@@ -199,7 +200,8 @@ def run_files(
     from ...engine.run.sources.files import Files
 
     columns = Columns(time=time, channel=channel, watermark=engine.watermark, marker=engine.marker, unit=time_unit)
-    source = Files(directory, columns, as_format=format, once=engine.once)
+    plan = None if engine.state_dir is None else engine.state_dir / "files.log"
+    source = Files(directory, columns, as_format=format, once=engine.once, plan=plan)
     start(source, engine, live=True, name=name_of(directory.name), inputs=[directory])
 
 
@@ -224,7 +226,7 @@ def run_kafka(
         int | None, duration_option("pause partitions that are further ahead of the slowest in event time")
     ] = None,
     batch_records: Annotated[int | None, count_option("approximate number of records per batch")] = None,
-    kafka_config: Annotated[Path | None, option("FILE", "Kafka client properties, e.g. security")] = None,
+    kafka_config: Annotated[Path | None, place_option("FILE", "Kafka client properties, e.g. security")] = None,
     *,
     engine: EngineArguments,
 ) -> None:
@@ -238,7 +240,6 @@ def run_kafka(
     columns = _kafka_columns(time, time_unit, channel, engine)
     if max_drift is not None and channel != "partition":
         raise UsageError("--max-drift pauses partitions: it needs --channel partition")
-    directory, keep = staging(engine)
     source = Kafka(
         config_of(bootstrap, kafka_config),
         topic,
@@ -249,8 +250,8 @@ def run_kafka(
         max_drift_ms=max_drift,
         once=engine.once,
         batch_records=batch_records,
-        directory=directory,
-        keep=keep,
+        directory=kept_files(engine),
+        keep=engine.state_dir is not None,
         resuming=engine.state_dir is not None and (engine.state_dir / "state.json").exists(),
     )
     start(source, engine, live=True, name=name_of(topic[0]), inputs=[kafka_config] if kafka_config else [])
@@ -270,7 +271,7 @@ def _kafka_start(text: str) -> "Start":
 
 def _kafka_columns(time: str, unit: Unit, channel: str, engine: EngineArguments) -> "KafkaColumns":
     """Where event time and channel are; UsageError for what is not a path."""
-    from ...engine.run.sources.kafka_progress import KafkaColumns
+    from ...engine.run.sources.kafka_columns import KafkaColumns
     from ...engine.system.json_values import parse_json_path
 
     return KafkaColumns(

@@ -10,7 +10,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
-import typer
 from msgspec import UNSET
 
 from ...engine.feed import run_directory
@@ -19,8 +18,8 @@ from ...engine.system.errors import RunError, UsageError
 from ...engine.text.formatting import NO_DATA, clean, count, duration, stamp
 from ..words.keys import use_keys
 from ..words.user_commands import use_commands
-from .complete import run_names
 from .config import appearance, config
+from .names import RunName
 from .options import duration_option, off_option, or_off
 from .process import launched, loading
 
@@ -37,7 +36,6 @@ if TYPE_CHECKING:  # a tap, or the screen, is imported by the command that uses 
         read_only: bool
 
 
-RunName = Annotated[str, typer.Argument(metavar="NAME", autocompletion=run_names, help="as 'wmtop runs' lists it")]
 PUBLISHED = "published queries: wmtop attach NAME"
 _MAX_LISTED = 20
 

@@ -12,7 +12,8 @@ from textual.containers import Horizontal, Vertical
 from textual.events import MouseDown, MouseMove, MouseUp, Resize
 
 from ...engine.text import formatting as f
-from ...engine.verdict.history import HistoryPoint, is_burst
+from ...engine.verdict.alerts import is_burst
+from ...engine.verdict.history import HistoryPoint
 from ..widgets.canvas import Canvas, Picked, bindings
 from ..widgets.lines import KeyLine, TextLine
 from ..words.keys import hint

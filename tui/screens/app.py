@@ -22,7 +22,7 @@ from ...engine.feed.messages import Change, FromEngine, Header, Reply, Stop, ToE
 from ...engine.snapshot import Snapshot, VerdictName
 from ...engine.system.errors import RunError, UsageError
 from ...engine.text.formatting import clean, first_line
-from ...engine.verdict.history import LOST_AFTER_MS, VerdictChanged
+from ...engine.verdict.alerts import LOST_AFTER_MS, VerdictChanged
 from ..words.history import Severity, alert_severity, alert_text, alert_title
 from ..words.keys import chosen_keys
 from ..words.recent import Recent

@@ -8,8 +8,8 @@ from textual.app import ComposeResult
 from ...engine.snapshot import SettingsChange, Snapshot
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
+from ...engine.verdict.alerts import Event
 from ...engine.verdict.blame import channel_named
-from ...engine.verdict.history import Event
 from ..widgets.charts import HolderLanes, HolderSpan
 from ..widgets.rows import Item, Sheet, heading, paragraph, table
 from ..words.history import ALERTED, EventWords, Hold, brief_ms, change_words, event_time, event_words, moment_of

@@ -18,7 +18,8 @@ from textual.events import Resize, ScreenResume
 from ...engine.feed.messages import Change
 from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
-from ...engine.verdict.preview import ProposedSetting, line_in_job
+from ...engine.text.job_lines import line_in_job
+from ...engine.verdict.preview import ProposedSetting
 from ..widgets.canvas import Picked, bindings
 from ..widgets.lines import Heading, HeadingLine, Headings, KeyLine, Prompt, TopLines
 from ..widgets.rows import Item, Sheet, SortedBy

@@ -6,7 +6,7 @@ from functools import partial
 
 from textual.events import Click
 
-from ...engine.doctor.streams import clock_name, frees, producer_line, windows_wait
+from ...engine.doctor.kinds.kafka_streams_words import clock_name, frees, producer_line, windows_wait
 from ...engine.snapshot import Clock, Snapshot
 from ...engine.text import formatting as f
 from ..words.clocks import behind_words, counts, groups, ranked, time_words, verdict_words

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import tzinfo
 
-from ...engine.doctor.streams import (
+from ...engine.doctor.kinds.kafka_streams_words import (
     age_of,
     clock_name,
     frees_words,

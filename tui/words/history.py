@@ -13,17 +13,8 @@ from msgspec.structs import replace
 from ...engine.snapshot import Cause, Note, SettingsChange, Snapshot, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
-from ...engine.verdict.history import (
-    AlertRule,
-    EngineBack,
-    EngineLost,
-    Event,
-    HistoryPoint,
-    LateBurst,
-    LateBurstEnded,
-    VerdictChanged,
-    is_overtaken,
-)
+from ...engine.verdict.alerts import AlertRule, EngineBack, EngineLost, Event, LateBurst, LateBurstEnded, VerdictChanged
+from ...engine.verdict.history import HistoryPoint, is_overtaken
 from .notes import note_text
 from .verdict import AS_A_WHOLE, REASONS, blame
 from .verdict_words import STYLES, WORDS

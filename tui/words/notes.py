@@ -64,6 +64,17 @@ _UNMOVED: dict[object, str] = {
 }
 
 
+_MORE = " (and {more} more files)"
+_FILE_UNREAD: dict[object, str] = {
+    "empty": "{file} is empty: nothing is read of it until it has content",
+    "growing": "{file} is still being written: it is read once it has not changed for 1s",
+    "unfinished": "{file} is not read: it does not end as a Parquet file does; is it unfinished or damaged?",
+    "other_format": "{file} is not read: the files read here are {format}; give other formats a directory of their own",
+    "gone": "{file} was deleted or renamed before it was read",
+    "moved": "{file} is not read again: it was moved here after it was read",
+}
+
+
 def _watermark_unmoved(args: Args) -> str:
     which = _UNMOVED.get(args.get("why"), "no record had a usable event time")
     if (_number(args, "nodes") or 0) > 1:
@@ -71,6 +82,14 @@ def _watermark_unmoved(args: Args) -> str:
     if args.get("sources"):
         which = "source {sources} has read nothing yet"
     return f"The watermark is stuck at 1970 although rows were read: {which}"
+
+
+def _away(args: Args) -> str:
+    return f.duration(abs(_number(args, "offset_ms") or 0))
+
+
+def _direction(args: Args) -> str:
+    return "ahead of" if (_number(args, "offset_ms") or 0) > 0 else "behind"
 
 
 _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
@@ -85,9 +104,27 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
     "partition_added": "Topic {topic} has a new partition {partition}",
     "cluster_silent": "{why}; retrying",
     "cluster_answers": lambda args: f"The Kafka cluster answers again{_if(args, 'silent_ms', ' after {silent_ms!d}')}",
-    "records_expired": "Retention deleted {records:record} of partition {partition} of {topic} before they were read",
+    "records_expired": lambda args: (
+        "Retention or delete-records deleted {records:record} of partition {partition} of {topic} before they were read"
+        + _if(args, "offset", "; reading from offset {offset}")
+    ),
+    "log_cut": lambda args: (
+        "Partition {partition} of {topic} was cut at offset {offset}, after it was read to {read_to}: "
+        + (
+            "its records from there on were replaced, and are read again"
+            if args.get("again")
+            else "what was written again before {read_to} is not read"
+        )
+    ),
     "read_failed": "Reading failed ({why}); retrying",
     "time_not_found": "{why}",
+    "file_unread": lambda args: _FILE_UNREAD.get(args.get("why"), "{file} was not read") + _if(args, "more", _MORE),
+    "file_changed": lambda args: (
+        "{file} changed after it was read, from {bytes:byte} to {bytes_now:byte}: the new content is not read; "
+        "write it to a new file" + _if(args, "more", _MORE)
+    ),
+    "directory_lost": "{directory} cannot be read: {why}; nothing is read until it is back",
+    "directory_back": lambda args: f"{{directory}} is back{_if(args, 'lost_ms', ' after {lost_ms!d}')}",
     "max_drift_ignored": (
         "--max-drift has no effect: Spark's connector reads all partitions alike; use --reader python"
     ),
@@ -104,6 +141,19 @@ _WORDS: dict[NoteCode, str | Callable[[Args], str]] = {
         "start with a smaller --max-channels"
     ),
     "alert_failed": "--on-alert {command} failed: {why}",
+    "clock_set": lambda args: (
+        "This machine's clock was set "
+        + ("ahead" if (_number(args, "offset_ms") or 0) > 0 else "back")
+        + f" by {_away(args)}: it shows {{here}}, wmtop counts on at {{counted}}, so that ages stay right"
+    ),
+    "clock_offset": lambda args: (
+        f"The {{whose}}'s clock is {_away(args)} {_direction(args)} this machine's ({{there}} there, {{here}} here); "
+        "ages are corrected by that"
+    ),
+    "clock_ahead": lambda args: (
+        f"The {{whose}}'s clock is at least {_away(args)} ahead of this machine's ({{there}} there, {{here}} here): "
+        "its times prove no progress until something new appears; set both clocks (NTP)"
+    ),
     "not_started": "No query has started yet",
     "stopped": "The query was stopped",
     "application_gone": lambda args: (

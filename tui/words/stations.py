@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from ...engine.doctor import Finding, accounts_for, diagnose
 from ...engine.snapshot import Reason, Snapshot, Verdict
-from ...engine.verdict.blame import HopBlame, blame_of
 from ...engine.verdict.chain import ChainMember, Hop, Station, Ways, guessed_writer, ways_of
 from ...engine.verdict.history import HistoryPoint
+from ...engine.verdict.hop_blame import HopBlame, blame_of
 from ...engine.verdict.verdict import verdict_of
 
 NOT_SET = "no time is configured"

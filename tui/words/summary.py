@@ -12,7 +12,8 @@ from ...engine.snapshot import Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.text import formatting as f
 from ...engine.text.codes import recommended_words
-from ...engine.verdict.history import Event, HistoryPoint
+from ...engine.verdict.alerts import Event
+from ...engine.verdict.history import HistoryPoint
 from .check import KINDS_OF_FACTS, check_input, facts_of
 from .fact_values import Value, shown
 from .history import ALERTED, event_words

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...engine.doctor import Finding, Severity, accounts_for
-from ...engine.doctor.streams import clock_name, frees_words, stuck_title, windows_wait
+from ...engine.doctor.kinds.kafka_streams_words import clock_name, frees_words, stuck_title, windows_wait
 from ...engine.snapshot import Cause, Snapshot, Verdict, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES

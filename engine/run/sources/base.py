@@ -1,20 +1,17 @@
 """What a source of records is: its columns, its limits, and what only some can do; and its columns as SQL."""
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from ...snapshot import Note, NoteCode, SourceView
+from ...system import clock
 from ...system.errors import UsageError, first_line
-from ...system.json_values import BELOW, FLOAT, INTEGER, ISO_8601, PER_SECOND, TimeUnit, Unit, usable_range
 from ...watermarks.observation import MalformedRecord, Offender
 from ...watermarks.settings import Settings
-from ...watermarks.times import FIRST_USABLE_MS, LAST_USABLE_MS
 from ..tasks import TaskNeeds
 
 if TYPE_CHECKING:
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from .kafka_progress import KafkaProgress
-    from .replay import ReplayTime
+    from .replay_time import ReplayTime
 
 T = TypeVar("T")
 
@@ -73,11 +70,9 @@ class Batch(NamedTuple):
     first_row: int
     """How many rows were read before."""
     ends: list[str]
-    """Where it ends: offsets, a JSON text for each source of the query; with a `BatchPlanner` the row after it."""
+    """Where it ends: offsets, a JSON text for each source of the query; with a `BatchPlanner` the number it planned."""
     begins: list[str] | None = None
     """Where it begins, as `ends`; empty: where the run starts; None: not known."""
-    log: Path | None = None
-    """The directory of Spark's log of the query's one source, if it keeps one."""
 
 
 class BatchReader(Struct, frozen=True):
@@ -95,12 +90,38 @@ class BatchReader(Struct, frozen=True):
     """
 
 
-class BatchPlanner(Protocol):
+class BatchPlanner(ABC):
     """Plans batches in this process: the rows of the query's own frame are never read, they only number the batches."""
 
+    ended: bool = False
+    """Whether it plans no further batch; of a source with a known number of rows that number decides."""
+
+    @property
+    def all_read(self) -> bool:
+        """Whether nothing is left to read while it plans no batch."""
+        return True
+
+    def resume(self, batch: int | None) -> None:  # noqa: B027 (rows need no more than their number)
+        """Continue after that batch, the last one that was applied; None: begin. UsageError if it cannot."""
+
+    @abstractmethod
+    def plan(self, batch: int, first_row: int) -> int | None:
+        """Where the batch of that number, which begins at `first_row`, ends: a number for the source's own reader.
+
+        None: nothing to read so far.
+        """
+
+
+class RowPlanner(BatchPlanner):
+    """Plans batches of a source whose rows have numbers."""
+
+    @abstractmethod
     def next_end(self, first_row: int) -> int:
         """The row before which the batch that begins at `first_row` ends; `first_row`: none of its rows has come."""
-        ...
+
+    def plan(self, batch: int, first_row: int) -> int | None:
+        end = self.next_end(first_row)
+        return None if end == first_row else end
 
 
 class SourceNotes:
@@ -112,7 +133,7 @@ class SourceNotes:
 
     def add(self, code: NoteCode, **args: str | int | None) -> None:
         """Add a note with the present time, and pass it on."""
-        note = Note(time.time_ns() // 1_000_000, code, args)
+        note = Note(clock.now_ms(), code, args)
         self._notes = [*self._notes, note][-_MAX_NOTES:]
         self._on_note(note)
 
@@ -160,6 +181,11 @@ class Source(ABC):
 
     def __init__(self) -> None:
         self.notes = SourceNotes()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the source cannot be read now: what has come to it is not known."""
+        return False
 
     @abstractmethod
     def check(self) -> None:
@@ -278,59 +304,6 @@ def divided(parts: list[T], tasks: int, size: Callable[[T], int]) -> list[list[T
     return shares
 
 
-def text_to_ms_sql(column: str, unit: TimeUnit) -> str:
-    """`json_values.time_of` in Spark."""
-    text = f"trim({column})"
-    integers = _by_size(f"try_cast({text} as bigint)", unit, _integers)
-    floats = _by_size(f"try_cast({text} as double)", unit, _floats)
-    return (
-        f"case when {text} rlike {_raw(INTEGER)} then {integers} "
-        f"when {text} rlike {_raw(FLOAT)} then {floats} else {_iso_8601(text)} end"
-    )
-
-
 def text_literal(text: str) -> str:
     """`text` as an SQL string."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _by_size(number: str, unit: TimeUnit, to_ms: Callable[[str, Unit], str]) -> str:
-    if unit != "auto":
-        return to_ms(number, unit)
-    # Not by `abs`, which has none for the least bigint.
-    cases = " ".join(
-        f"when {number} > -{bound}L and {number} < {bound}L then {to_ms(number, name)}" for name, bound in BELOW.items()
-    )
-    return f"case {cases} else {to_ms(number, 'ns')} end"
-
-
-def _integers(number: str, unit: Unit) -> str:
-    first, last = usable_range(unit)
-    rate = PER_SECOND[unit]
-    ms = f"{number} * 1000L" if rate == 1 else _floor_div(number, rate // 1_000)
-    return f"case when {number} between {first}L and {last}L then {ms} end"
-
-
-def _floats(number: str, unit: Unit) -> str:
-    rate = PER_SECOND[unit]
-    micros = f"rint({number} * {1_000_000 // rate}D)" if rate <= 1_000_000 else f"rint({number} / 1000D)"
-    ms = f"case when abs({micros}) < {2.0**62!r}D then {_floor_div(f'cast({micros} as bigint)', 1_000)} end"
-    return f"case when {ms} between {FIRST_USABLE_MS}L and {LAST_USABLE_MS}L then {ms} end"
-
-
-def _iso_8601(text: str) -> str:
-    with_seconds = f"regexp_replace({text}, r'^(.{{16}})(Z|[+-])', '$1:00$2')"  # Spark takes no zone without seconds
-    time, (first, last) = f"try_cast({with_seconds} as timestamp)", usable_range("us")
-    ms = f"case when unix_micros({time}) between {first}L and {last}L then unix_millis({time}) end"
-    return f"case when {text} rlike {_raw(ISO_8601)} then {ms} end"
-
-
-def _floor_div(number: str, divisor: int) -> str:
-    if divisor == 1:
-        return number
-    return f"({number} div {divisor}L - if({number} % {divisor}L < 0L, 1L, 0L))"
-
-
-def _raw(pattern: str) -> str:
-    assert "'" not in pattern
-    return f"r'{pattern}'"

@@ -4,7 +4,7 @@
 # (pyarrow is only partly typed.)
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 from ...system.errors import UsageError, first_line
 from ...system.json_values import JsonPath, TimeUnit, Unit, formats_of, near_paths, why_no_time
 from ...watermarks.observation import MAX_VALUE, MalformedRecord
-from .arrow_times import holds_times, is_number, is_text, json_to_ms, text_to_ms, to_ms
+from .arrow_times import holds_times, is_number, is_text, json_to_ms, to_ms
 from .base import (
     ARRIVAL,
     CHANNEL,
@@ -32,8 +32,9 @@ from .base import (
     record_sql,
     text_literal,
 )
-from .data_files import Format, in_parallel, near
-from .table_files import Chunk, TableFile, sample
+from .data_files import in_parallel, near
+from .row_chunks import Chunk
+from .table_files import TableFile, sample
 
 PREFIX = "_wmtop_"
 """Prefix of a canonical column's name, since the columns for `--marker` keep their own names."""
@@ -135,32 +136,55 @@ def _check_file(file: TableFile, columns: Columns, more: RecordColumns) -> str |
     return formats.get("--time", "timestamp")
 
 
-def canonical(
-    file: TableFile, chunk: Chunk, columns: Columns, more: RecordColumns, *, marks_as_text: bool = False
-) -> Any:
+def canonical(file: TableFile, chunk: Chunk, columns: Columns, more: RecordColumns, *, in_task: bool = False) -> Any:
     """A chunk's rows, canonical columns with `PREFIX`: times in ms, the channel as text; and the marker's columns: of
-    CSV as text, of JSON in the types of their values or as text.
+    CSV as text, of JSON in the types of their values.
+
+    `in_task`: the marker's columns of JSON are text, and a column of a type that Spark does not accept is null;
+    otherwise that is a UsageError.
     """
-    ts = times(file.format, chunk[columns.time], columns.unit)
+    ts = times(chunk[columns.time], columns.unit)
     made = {}
     if columns.arrival is not None:
-        arrival = times(file.format, chunk[columns.arrival], columns.unit)
+        arrival = times(chunk[columns.arrival], columns.unit)
         ts = pc.if_else(arrival.is_valid(), ts, pa.scalar(None, pa.int64()))
         made[PREFIX + ARRIVAL] = arrival
     made[PREFIX + TIME] = ts
     if columns.channel is not None:
         made[PREFIX + CHANNEL] = channels(chunk[columns.channel])
     if columns.watermark is not None:
-        made[PREFIX + WATERMARK] = times(file.format, chunk[columns.watermark], columns.unit)
+        made[PREFIX + WATERMARK] = times(chunk[columns.watermark], columns.unit)
     for name in columns.marked_in(file):
-        values = chunk[name]
-        as_text = marks_as_text and isinstance(values, list)
-        made[name] = texts(values).dictionary_decode() if as_text else marked_values(name, values)
+        made[name] = _or_null(_mark_in_task, name, chunk[name]) if in_task else marked_values(name, chunk[name])
     for number, name in enumerate(more.explain):
         made[f"{PREFIX}{EXPLAIN}{number}"] = texts(chunk[name])
-    if more.whole:
-        made |= {WHOLE + name: record_values(name, chunk[name]) for name in file.columns}
+    for name in file.columns if more.whole else ():
+        values = chunk[name]
+        made[WHOLE + name] = _or_null(record_values, name, values) if in_task else record_values(name, values)
     return pa.table(made)
+
+
+def _mark_in_task(name: str, values: Any) -> Any:
+    return texts(values).dictionary_decode() if isinstance(values, list) else marked_values(name, values)
+
+
+def _or_null(convert: Callable[[str, Any], Any], name: str, values: Any) -> Any:
+    try:
+        return convert(name, values)
+    except UsageError:  # in a file of another schema than the first one
+        return pa.nulls(len(values))
+
+
+def fitting(table: Any, schema: Any) -> Any:
+    """The rows of `canonical` in the types of the first file, null where a value of another type does not fit."""
+    return pa.table([_fitting(table[field.name], field.type) for field in schema], schema=schema)
+
+
+def _fitting(values: Any, kind: Any) -> Any:
+    try:
+        return values.cast(kind)
+    except pa.ArrowException:
+        return pa.nulls(len(values), kind)
 
 
 def marked_values(name: str, values: Any) -> Any:
@@ -199,25 +223,33 @@ def canonical_sql(
 def malformed_in(file: TableFile, chunk: Chunk, columns: Columns, first_row: int) -> MalformedRecord | None:
     """The first record of a chunk without a usable time; `first_row` is the number of the chunk's first one."""
     named = [columns.time, *([] if columns.arrival is None else [columns.arrival])]
-    missing = {name: times(file.format, chunk[name], columns.unit).is_null() for name in named}
+    missing = {name: times(chunk[name], columns.unit).is_null() for name in named}
     rows = {name: row for name, is_null in missing.items() if (row := is_null.index(True).as_py()) >= 0}
     if not rows:
         return None
     name = min(rows, key=lambda name: rows[name])
     row = rows[name]
+    names = [ONE_CHANNEL] if columns.channel is None else channels(chunk[columns.channel][row : row + 1]).to_pylist()
+    where = f"row {first_row + row:,} of {file.file.name}"
+    if chunk.broken is not None and chunk.broken[0] == row:
+        broken = chunk.broken[1]
+        return MalformedRecord(names[0], where, name, broken.text, broken.why)
     value = chunk[name][row : row + 1]
     value = (value if isinstance(value, list) else _listed(value))[0]
     text = _text_of_json(value)
-    names = [ONE_CHANNEL] if columns.channel is None else channels(chunk[columns.channel][row : row + 1]).to_pylist()
-    where = f"row {first_row + row:,} of {file.file.name}"
-    return MalformedRecord(names[0], where, name, text and text[:MAX_VALUE], why_no_time(value))
+    is_time = not isinstance(chunk[name], list) and pa.types.is_temporal(chunk[name].type)
+    why = "out_of_range" if is_time and value is not None else why_no_time(value)
+    return MalformedRecord(names[0], where, name, text and text[:MAX_VALUE], why)
 
 
-def times(file_format: Format, values: Any, unit: TimeUnit) -> Any:
+def times(values: Any, unit: TimeUnit) -> Any:
     """The values of a column as int64 ms, null where they are not a time."""
-    if file_format == "json":
+    if isinstance(values, list):
         return json_to_ms(values, unit)
-    return text_to_ms(values, unit) if file_format == "csv" else to_ms(values, unit)
+    try:
+        return to_ms(values, unit)
+    except TypeError:  # a file of another schema than the first one
+        return pa.nulls(len(values), pa.int64())
 
 
 def channels(values: Any) -> Any:
@@ -233,8 +265,11 @@ def texts(values: Any) -> Any:
     if isinstance(values, list):
         values = pa.array(map(_text_of_json, values), pa.string())
     if pa.types.is_nested(values.type):
-        values = pa.array([_text_of_json(value) for value in values.to_pylist()], pa.string())
-    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+        values = pa.array([_text_of_json(value) for value in _listed(values)], pa.string())
+    try:
+        encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    except pa.ArrowNotImplementedError:  # a type of which Arrow makes no dictionary
+        encoded = pa.array([_text_of_json(value) for value in _listed(values)], pa.string()).dictionary_encode()
     names = encoded.dictionary
     if not pa.types.is_string(names.type):
         texts = [None if value is None else channel_text(value) for value in _listed(names)]
@@ -246,7 +281,15 @@ def _listed(values: Any) -> list[Any]:
     try:
         return values.to_pylist()
     except (OverflowError, ValueError):  # a time that Python cannot hold
+        return _each_listed(values)
+
+
+def _each_listed(values: Any) -> list[Any]:
+    """The values one by one as text; null where a value, or one inside it, has none."""
+    try:
         return values.cast(pa.string()).to_pylist()
+    except (pa.ArrowException, ValueError):
+        return [None] * len(values)
 
 
 def channel_text(value: Any) -> str:
@@ -345,7 +388,7 @@ def _check_sample(file: TableFile, option: str, name: str, values: Any, unit: Ti
     """As what the values are read; UsageError if a path leads to none, or none is a time."""
     listed: list[Any] = values if isinstance(values, list) else values.to_pylist()
     value = next((value for value in listed if value not in (None, "")), None)
-    known = times(file.format, values, unit)
+    known = times(values, unit)
     if value is None and name not in file.columns:
         raise _nowhere(file, option, name)
     if value is None or known.null_count < len(known):
@@ -397,10 +440,13 @@ def _family(kind: Any) -> str:
 
 
 def _text_of_json(value: Any) -> str | None:
-    if isinstance(value, dict | list):
-        return msgspec.json.encode(value).decode()
-    return None if value is None else channel_text(value)
+    return _json_text(value) if isinstance(value, dict | list) else None if value is None else channel_text(value)
 
 
 def _json_text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else msgspec.json.encode(value).decode()
+    if value is None or isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.encode(value).decode()
+    except (RecursionError, TypeError, ValueError):  # as deep as the decoder allows, or of a type that JSON lacks
+        return None

@@ -118,6 +118,14 @@ class DataFile(Struct, frozen=True):
         except Exception as error:  # noqa: BLE001 - each store raises what its library does
             raise unreadable(self, error) from None
 
+    def is_damaged(self, error: Exception) -> bool:
+        """Whether an error of reading is about the content; False: the system or a store failed."""
+        if is_of_store(error) or isinstance(error, io.UnsupportedOperation):
+            return False
+        return isinstance(error, pa.ArrowException | EOFError | zlib.error) or (
+            isinstance(error, OSError) and not error.errno
+        )
+
     def reason(self, error: Exception) -> str:
         """What an error says, without its final dot."""
         if self.is_remote:

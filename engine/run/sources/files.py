@@ -1,16 +1,14 @@
-"""`run files`: a growing directory. Spark plans which files are new, and tasks read them as columns."""
+"""`run files`: a growing directory. Files that have come to rest are planned here, and tasks read them as columns."""
 
 # pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # (pyarrow is only partly typed.)
 
-import json
-import os
+import time
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 import pyarrow as pa
@@ -20,17 +18,19 @@ from msgspec import Struct
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ...watermarks.observation import MalformedRecord, Offender
-from ..tasks import TaskNeeds, local_uri, map_in_arrow, start_workers
+from ..tasks import TaskNeeds, map_in_arrow, start_workers
 from .base import (
     NOTHING_MORE,
     OFFSET,
     TIME,
     Batch,
+    BatchPlanner,
     BatchReader,
     RecordColumns,
     Source,
     canonical_rows,
     divided,
+    numbered_batches,
     parts_of,
     quoted,
 )
@@ -40,24 +40,31 @@ from .columns import (
     canonical,
     canonical_sql,
     check_files,
+    fitting,
     malformed_in,
     marked_values,
     plain_type,
     typed_text,
     unprefixed,
 )
-from .data_files import SUFFIXES, Format, format_of, local_file
-from .table_files import TableFile, chunks, like, look_at, rows_of, sample
+from .data_files import Format, format_of, local_file
+from .directory_watch import REST_S, UNFINISHED, DirectoryWatch, FileState, file_size, modified_ns
+from .file_plan import FilePlan, PlannedBatch
+from .row_chunks import Chunk, rows_of
+from .table_files import TableFile, chunks, like, look_at, sample
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_POLL_MS = 200
+_LOOK_EVERY_S = 0.2
+_LOOK_SHARE = 0.1
+"""The share of the time that looks at a large directory may take."""
+_RETRY_S = 0.2
 _BYTES_PER_BATCH = 64 << 20
 """Existing files are read in batches of this size: in a single batch no record could be late."""
 _LOOKED_AT = 3
-_BINARY_FILE = "path string, modificationTime timestamp, length bigint, content binary"
-"""The schema of Spark's source of whole files, which must be given; columns that are not selected are not read."""
+_MAX_UNREADABLE = 100
+"""The first file with the columns is looked for behind so many that cannot be read, at most."""
 _ALONE_BYTES = 8 << 20
 """Only files from this size (bytes) on are divided: opening every small file would take longer than reading it."""
 
@@ -92,8 +99,8 @@ class FileRows(Struct, frozen=True):
         schema = self.schema()
         for batch in batches:
             for path in batch.column("path").to_pylist():
-                for table in self._tables(Piece(path.removeprefix("file:"), 0)):
-                    yield from table.cast(schema).to_batches()
+                for table in self._tables(Piece(path, 0)):
+                    yield from fitting(table, schema).to_batches()
 
     def _tables(self, piece: Piece) -> Iterator[Any]:
         file = like(self.first, Path(piece.path))
@@ -101,7 +108,7 @@ class FileRows(Struct, frozen=True):
         needed = self.columns.needed_of(self.first, self.more)
         for chunk in chunks(file, needed, encoded=encoded, row_groups=piece.row_groups):
             if rows_of(chunk):
-                yield canonical(file, chunk, self.columns, self.more, marks_as_text=True)
+                yield canonical(file, chunk, self.columns, self.more, in_task=True)
 
     def malformed(self, path: str) -> Iterator[MalformedRecord]:
         """Runs in a task: the first record of a file without a usable time, if there is one."""
@@ -117,37 +124,61 @@ class FileRows(Struct, frozen=True):
         """No rows."""
         file, types = self.first, self.first.types or {}
         names = self.columns.needed_of(file, self.more)
-        chunk = {name: [] if file.format == "json" else pa.array([], types.get(name, pa.string())) for name in names}
-        return canonical(file, chunk, self.columns, self.more, marks_as_text=True)
+        values = {name: [] if file.format == "json" else pa.array([], types.get(name, pa.string())) for name in names}
+        return canonical(file, Chunk(values), self.columns, self.more, in_task=True)
 
 
-class Files(Source):
-    """A `Source` of the files in `directory`, oldest first; with `once` it ends with those that exist at the start."""
+class Files(Source, BatchPlanner):
+    """A `Source` of the files in `directory`, oldest first; with `once` it ends with those that exist at the start.
 
-    counted_by_spark = False  # it counts files
+    `plan`: the file that has the files of each batch, for a run that can be resumed; None: it cannot.
+    """
+
+    counted_by_spark = False  # it counts batches
+    bytes_per_batch = _BYTES_PER_BATCH
 
     def __init__(
-        self, directory: Path, columns: Columns, *, as_format: Format | None = None, once: bool = False
+        self,
+        directory: Path,
+        columns: Columns,
+        *,
+        as_format: Format | None = None,
+        once: bool = False,
+        plan: Path | None = None,
     ) -> None:
         super().__init__()
+        self.planner = self
+        self.retry_after_s = self._retry_after_s
+        self._plan = FilePlan(plan)
+        self._look_at_s = 0.0
+        """When the next look at the directory is due (monotonic)."""
+        self._ready: list[tuple[str, FileState]] = []
+        """Files that have come to rest and are not planned yet, the oldest first."""
         self._directory = directory
         self._columns = columns
         self._as_format: Format | None = as_format
         self._once = once
         self.bounded = once  # the number of rows is not known in advance
         self.ticks = not once
+        self._gone: set[str] = set()
+        """Planned files that were deleted before they were read, as they were named."""
         self._read_as: str | None = None
         """As what event times of the first files are read."""
 
     def check(self) -> None:
-        """Look at the first files; `UsageError` also if no file exists yet, since files define the columns."""
-        files = self._first_files
+        """Look at the first files; `UsageError` if none of them has the columns, or if there is none: files define the
+        columns.
+        """
+        files, errors = self._readable_files
         for file in files:
             if file.format != files[0].format:
                 raise UsageError(
                     f"{file} is {file.format}, but {files[0]} is {files[0].format}; choose one with --format"
                 )
-        self._read_as = check_files(files, self._columns, self.more)
+        if not self._suitable:
+            raise errors[0]
+        read_as = [known for _, known in self._suitable if known is not None]
+        self._read_as = ", ".join(dict.fromkeys(read_as)) or None
 
     def identity(self) -> dict[str, Any]:
         columns = msgspec.to_builtins(self._columns)
@@ -163,24 +194,55 @@ class Files(Source):
         return self._columns.marker is None
 
     def load(self, spark: "SparkSession", *, as_columns: bool) -> BatchReader:
-        """The rows of new files; as columns, the query has only their paths and sizes."""
+        """The rows of the files of each batch."""
         start_workers(spark, self.in_tasks(spark))
-        files = spark.readStream.format("binaryFile").schema(_BINARY_FILE)
-        files = files.options(**self._options(self._first_files[0]))
-        paths = files.load(local_uri(self._directory)).select("path", "length")
+        frame = numbered_batches(spark)
+        self._rows(spark, [])  # checks the marker
         if not as_columns:
-            return BatchReader(self._rows(paths))
-        first, cores = self._first_files[0], spark.sparkContext.defaultParallelism
+            return BatchReader(frame, self._batch_rows)
+        first, cores = self._first, spark.sparkContext.defaultParallelism
 
         def shares(batch: Batch) -> list[list[Piece]]:
-            return pieces_of(_files_in(batch), cores, by_row_group=first.format == "parquet")
+            return pieces_of(self._files_in(batch), cores, by_row_group=first.format == "parquet")
 
         read = FileRows(first, self._columns, RecordColumns(explain=self.more.explain))
-        return BatchReader(paths, lambda batch: self._rows(batch.frame), shares, read)
+        return BatchReader(frame, self._batch_rows, shares, read)
+
+    def resume(self, batch: int | None) -> None:
+        self._plan.resume(batch)
+        self._watch.begin(self._plan.files())
+
+    def plan(self, batch: int, first_row: int) -> int | None:
+        """The batch's own number, once there are files for it; one that has to be read again has the same files."""
+        self._look()
+        if batch in self._plan.batches:
+            return None if self._watch.is_lost else batch
+        if not self._ready:
+            self.ended = self._watch.ended
+            return None
+        files = self._next_files()
+        self._plan.add(PlannedBatch(batch, files))
+        self._watch.take(files)
+        return batch
+
+    @property
+    def all_read(self) -> bool:
+        return self._watch.all_read
+
+    @property
+    def is_lost(self) -> bool:
+        return self._watch.is_lost
+
+    def _retry_after_s(self, failures: int, why: str) -> float | None:
+        """At once if a file of the batch was deleted before it was read: the batch is read without it."""
+        last = max(self._plan.batches, default=None)
+        files = [] if last is None else self._plan.batches[last].files
+        is_gone = any(path not in self._gone and not (self._directory / path).exists() for path, _ in files)
+        return _RETRY_S if is_gone else None
 
     def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
-        read = FileRows(self._first_files[0], self._columns, NOTHING_MORE)
-        paths = [path for path, _ in _files_in(batch)]
+        read = FileRows(self._first, self._columns, NOTHING_MORE)
+        paths = [path for path, _ in self._files_in(batch)]
         found = batch.frame.sparkSession.sparkContext.parallelize(paths, max(1, len(paths))).flatMap(read.malformed)
         return next(iter(found.take(1)), None)
 
@@ -189,13 +251,51 @@ class Files(Source):
         return TaskNeeds((__name__, "wmtop.engine.run.column_groups"), (self._directory,))
 
     def trigger(self) -> dict[str, Any]:
-        return {"availableNow": True} if self._once else {"processingTime": f"{_POLL_MS} milliseconds"}
+        return {"processingTime": "0 seconds"}
 
-    def _rows(self, paths: "DataFrame") -> "DataFrame":
+    def _look(self) -> None:
+        """Look at the directory if that is due."""
+        if self._ready or time.monotonic() < self._look_at_s:
+            return
+        began_s = time.monotonic()
+        self._ready = self._watch.look()
+        took_s = time.monotonic() - began_s
+        self._look_at_s = time.monotonic() + max(_LOOK_EVERY_S, took_s / _LOOK_SHARE)
+
+    def _next_files(self) -> list[tuple[str, FileState]]:
+        """The oldest files, of about `bytes_per_batch` bytes; they are no longer waiting."""
+        count, size = 0, 0
+        for _, state in self._ready:
+            size += state.size
+            if count and size > self.bytes_per_batch:
+                break
+            count += 1
+        files, self._ready = self._ready[:count], self._ready[count:]
+        return files
+
+    def _files_in(self, batch: Batch) -> list[tuple[str, int]]:
+        """The files (path, bytes) of a batch that are still there; the others are named.
+
+        FileNotFoundError if the directory is gone: the batch is read when it is back.
+        """
+        planned = self._plan.batches[int(batch.ends[0])].files
+        sizes = [(path, file_size(self._directory / path)) for path, _ in planned]
+        gone = [path for path, size in sizes if not size and path not in self._gone]
+        if gone and not self._watch.is_there():
+            raise FileNotFoundError(f"{self._directory} is gone")
+        self._gone.update(gone)
+        self._watch.name_gone(gone)
+        return [(str(self._directory.absolute() / path), size) for path, size in sizes if size]
+
+    def _batch_rows(self, batch: Batch) -> "DataFrame":
+        return self._rows(batch.frame.sparkSession, [path for path, _ in self._files_in(batch)])
+
+    def _rows(self, spark: "SparkSession", files: list[str]) -> "DataFrame":
         """The rows of files, in the canonical columns."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        read = FileRows(self._first_files[0], self._columns, self.more)
+        paths = spark.createDataFrame([(path,) for path in files], "path string")
+        read = FileRows(self._first, self._columns, self.more)
         rows = map_in_arrow(paths, read.in_rows, from_arrow_schema(read.schema()))
         rows = rows.selectExpr("*", f"cast(null as bigint) as {PREFIX}{OFFSET}")
         rows = rows.withColumns(self._typed_marks(read.first))
@@ -222,88 +322,68 @@ class Files(Source):
             if not pa.types.is_null(kind)
         }
 
+    @property
+    def _first(self) -> TableFile:
+        """The first file that has the columns; UsageError if there is none."""
+        if not self._suitable:
+            raise self._readable_files[1][0]
+        return self._suitable[0][0]
+
     @cached_property
-    def _first_files(self) -> list[TableFile]:
-        return [look_at(path, self._as_format) for path in self._data_files()[:_LOOKED_AT]]
+    def _watch(self) -> DirectoryWatch:
+        any_name, kind = self._as_format is not None, self._first.format
+        return DirectoryWatch(self._directory, kind, self.notes, any_name=any_name, once=self._once)
+
+    @cached_property
+    def _suitable(self) -> list[tuple[TableFile, str | None]]:
+        """Those of the first files that have the columns, each with as what its event times are read; rows of other
+        files are malformed.
+        """
+        files, errors = self._readable_files
+        suitable: list[tuple[TableFile, str | None]] = []
+        for file in files:
+            try:
+                suitable.append((file, check_files([file], self._columns, self.more)))
+            except UsageError as error:
+                errors.append(error)
+        return suitable
+
+    @cached_property
+    def _readable_files(self) -> tuple[list[TableFile], list[UsageError]]:
+        """The first files that can be recognised, and why those before them cannot."""
+        files: list[TableFile] = []
+        errors: list[UsageError] = []
+        for path in self._data_files():
+            try:
+                files.append(look_at(path, self._as_format))
+            except UsageError as error:
+                errors.append(error)
+            if len(files) == _LOOKED_AT or len(errors) == _MAX_UNREADABLE:
+                break
+        return files, errors
 
     def _data_files(self) -> list[Path]:
-        """The files that Spark would read, oldest first."""
+        """The files with records, oldest first; those that have come to rest, if there are any."""
         directory = self._directory
         if directory.is_file():
             raise UsageError(
                 f"{directory} is a file; replay it with wmtop run replay {directory}, or name its directory"
             )
         if not directory.is_dir():
-            scheme = directory.parts[0] if directory.parts else ""
-            if scheme.endswith(":"):
-                raise UsageError(f"new files are read from a directory here; replay {scheme}// with wmtop run replay")
             raise UsageError(f"no directory {directory}; create it with a first file in it", code="missing")
         paths = [directory.joinpath(*names) for names, _ in local_file(directory).below()]
         if self._as_format is None:
             paths = [path for path in paths if format_of(path.name) is not None]
-        paths = [path for path in paths if path.stat().st_size]
+        paths = [path for path in paths if file_size(path) and not path.name.lower().endswith(UNFINISHED)]
         if not paths:
             formats = self._as_format or "Parquet, CSV or JSON"
             raise UsageError(
                 f"{directory} has no {formats} file with records; add a first one, which defines the columns",
                 code="no_files",
             )
-        return sorted(paths, key=lambda path: (path.stat().st_mtime_ns, path))
-
-    def _options(self, file: TableFile) -> dict[str, str]:
-        options = {"maxBytesPerTrigger": str(_BYTES_PER_BATCH), "recursiveFileLookup": "true"}
-        if self._as_format is None:
-            suffixes = [_any_case(suffix) for suffix, kind in SUFFIXES.items() if kind == file.format]
-            options["pathGlobFilter"] = "*{" + ",".join(f"{suffix},{suffix}.gz" for suffix in suffixes) + "}"
-        return options
-
-
-def _any_case(suffix: str) -> str:
-    """The suffix as a glob that matches upper and lower case."""
-    return "".join(f"[{letter}{letter.upper()}]" if letter.isalpha() else letter for letter in suffix)
-
-
-def _files_in(batch: Batch) -> list[tuple[str, int]]:
-    """The files (path, bytes) of a batch; none if only Spark knows them."""
-    files = files_of(batch)
-    if files is None and "path" in batch.frame.columns:
-        files = [(row["path"].removeprefix("file:"), row["length"]) for row in batch.frame.collect()]
-    return files or []
-
-
-def files_of(batch: Batch) -> list[tuple[str, int]] | None:
-    """The files (path, bytes) of a batch of local files; None if the log does not say.
-
-    Empty files are left out, as Spark leaves them out; None also if one is gone, which Spark reports. Spark's
-    `FileStreamSourceLog` writes the log.
-    """
-    if batch.begins is None or batch.log is None:
-        return None
-    try:
-        numbers = range(max(map(_number, batch.begins), default=-1) + 1, max(map(_number, batch.ends)) + 1)
-        paths = [path for number in numbers for path in _entries(batch.log, number)]
-        return [(path, size) for path in paths if (size := os.stat(path).st_size)]
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
-        return None
-
-
-def _number(offset: str) -> int:
-    return json.loads(offset)["logOffset"]
-
-
-def _entries(log: Path, number: int) -> Iterator[str]:
-    """The paths of one entry; every tenth has those of all before it, too."""
-    file = log / str(number)
-    lines = (file if file.exists() else log / f"{number}.compact").read_text().splitlines()
-    if lines[0] != "v1":
-        raise ValueError(lines[0])
-    for line in lines[1:]:
-        entry = json.loads(line)
-        address = urlsplit(str(entry["path"]))
-        if address.scheme != "file":
-            raise ValueError(address.scheme)
-        if entry["batchId"] == number:
-            yield unquote(address.path)
+        modified = {path: modified_ns(path) for path in paths}
+        at_rest = [path for path in paths if time.time_ns() - modified[path] > REST_S * 1e9]
+        return sorted(at_rest or paths, key=lambda path: (modified[path], path))
 
 
 def pieces_of(paths: list[tuple[str, int]], tasks: int, *, by_row_group: bool = True) -> list[list[Piece]]:

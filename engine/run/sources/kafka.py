@@ -1,7 +1,6 @@
 """`run kafka`: topics by Spark's connector or by kafka-python, and `demo --kafka` with a broker of its own."""
 
 import contextlib
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +23,7 @@ from ...kafka.cluster import (
 )
 from ...kafka.feeder import Feed, feeder_command, make_topic
 from ...kafka.local_broker import LocalBroker
+from ...kafka.log_guard import LogGuard
 from ...snapshot import SourceView
 from ...system.child import Child
 from ...system.errors import RunError, UsageError
@@ -32,7 +32,11 @@ from ...system.json_values import JsonPath
 from ...watermarks.observation import MalformedRecord, Offender
 from ..tasks import TaskNeeds, start_workers
 from .base import NOTHING_MORE, Batch, BatchReader, Source, canonical_rows
-from .kafka_progress import KafkaBalancer, KafkaColumns, KafkaProgress, explained_sql, malformed_record
+from .kafka_balance import KafkaBalancer
+from .kafka_columns import KafkaColumns, explained_sql
+from .kafka_malformed import malformed_record
+from .kafka_progress import KafkaProgress
+from .shared_files import SharedFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +55,8 @@ _MAX_BALANCED = 20_000
 """Records per batch with balanced reading: drift is only visible between batches."""
 _TOPIC_PAUSES_S = (1.0, 1.0, 2.0, 4.0, 8.0)
 """Pauses (s) between two polls for a topic: after no failure, after one, two …; the last one for all further."""
-_HELD_BACK, _STARTED = "held-back.json", "started.json"
+_STARTED = "started.json"
+_LOGS = "logs.json"
 _CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 HOW_TO_CONNECT = "give it with --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION or --jars"
 
@@ -78,11 +83,13 @@ class Kafka(Source):
         max_drift_ms: int | None = None,
         once: bool = False,
         batch_records: int | None = None,
-        directory: Path,
+        directory: Path | None,
         keep: bool = False,
         resuming: bool = False,
     ) -> None:
-        """`directory` is for files shared by the processes of the run, deleted at the end unless `keep`."""
+        """`directory` is for files shared by the processes of the run, deleted at the end unless `keep`; None: a
+        private temporary one.
+        """
         super().__init__()
         self._config = config
         self._topics = sorted(set(topics))
@@ -93,8 +100,7 @@ class Kafka(Source):
         self._reader: Literal["connector", "python"] | None = None if reader == "auto" else reader
         self._once = once
         self._batch_records = batch_records or (_MOST if max_drift_ms is None else _MAX_BALANCED)
-        self._directory = directory
-        self._ids_file = directory / "topics.json"
+        self._shared = SharedFiles(directory, keep=keep)
         self._keep = keep
         self._resuming = resuming
         self._cluster_id: str | None = None
@@ -103,7 +109,12 @@ class Kafka(Source):
         self.bounded = once
         self.ticks = not once  # there is no time between batches with fixed end offsets
         self.progress = self._progress = KafkaProgress(
-            self._topics, self.notes.add, self._look_ahead, channels_are_partitions=columns.by_partition, once=once
+            self._topics,
+            self.notes.add,
+            self._look_ahead,
+            channels_are_partitions=columns.by_partition,
+            once=once,
+            guard=LogGuard(self._shared.path / _LOGS),
         )
         self.retry_after_s = self._progress.retry_after_s
         if columns.by_partition:
@@ -112,8 +123,9 @@ class Kafka(Source):
             self.part_name = self._progress.part_name
         self._balancer: KafkaBalancer | None = None
         if max_drift_ms is not None:
-            file = directory / _HELD_BACK
-            self._balancer = KafkaBalancer(config, self._progress, columns, max_drift_ms=max_drift_ms, file=file)
+            self._balancer = KafkaBalancer(
+                config, self._progress, columns, max_drift_ms=max_drift_ms, shared=self._shared
+            )
             self._balancer.enforced = reader == "python"
             self.balance = self._balancer.balance
 
@@ -163,12 +175,12 @@ class Kafka(Source):
 
     def prepare(self, report: Callable[[str], None]) -> None:
         """Wait until the topics exist, and find the start offsets."""
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self._shared.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._balancer is not None:
             self._balancer.begin()
         with contextlib.closing(Cluster(self._config)) as cluster:
             partitions = self._wait_for_topics(cluster, report)
-            self._progress.begin(self._start_offsets(cluster, partitions))
+            self._progress.begin(self._start_offsets(cluster, partitions), cluster)
             self._progress.earliest = cluster.earliest(partitions)
         self._progress.start(self._config)
 
@@ -192,7 +204,7 @@ class Kafka(Source):
         if self._asked_reader == "connector" and not _has_connector(spark):
             raise UsageError(f"--reader connector: Spark's Kafka connector is not on the class path; {HOW_TO_CONNECT}")
         self._reader = "python" if self._by_python(spark) else "connector"
-        self._progress.rereads = self._reader == "python"
+        self._progress.reader_rewinds = self._reader == "python"
         if self._balancer is not None:
             self._balancer.enforced = self._reader == "python"
             if not self._balancer.enforced:
@@ -218,8 +230,11 @@ class Kafka(Source):
         self._progress.stop()
         if self._balancer is not None:
             self._balancer.close()
-        if not self._keep:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        self._shared.remove()
+
+    @property
+    def _ids_file(self) -> Path:
+        return self._shared.path / "topics.json"
 
     def _wait_for_topics(self, cluster: Cluster, report: Callable[[str], None]) -> list[TopicPartition]:
         noted, failures = False, 0
@@ -241,7 +256,7 @@ class Kafka(Source):
 
     def _start_offsets(self, cluster: Cluster, partitions: list[TopicPartition]) -> Positions:
         """Where the run starts; a run that resumes before its first batch was saved starts where it did first."""
-        file, asked = self._directory / _STARTED, str(self._start)
+        file, asked = self._shared.path / _STARTED, str(self._start)
         if self._keep and file.exists():
             with contextlib.suppress(msgspec.DecodeError):
                 started = msgspec.json.decode(file.read_bytes(), type=_Started)

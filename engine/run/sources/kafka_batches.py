@@ -274,7 +274,7 @@ def _read_headers(joined: bytes, at: int, last: int, number: int) -> list[Header
     headers: list[Header] = []
     for _ in range(number):
         length, at = decode_varint(joined, at)  # pyright: ignore[reportArgumentType]
-        name = joined[at : at + length].decode()
+        name = joined[at : at + length].decode(errors="replace")
         length, at = decode_varint(joined, at + length)  # pyright: ignore[reportArgumentType]
         headers.append((name, None if length < 0 else joined[at : at + length]))
         at += max(length, 0)

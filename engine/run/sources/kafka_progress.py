@@ -1,123 +1,21 @@
-"""Where channel and time are in Kafka's records, how far partitions are read, and how evenly (`--max-drift`)."""
+"""How far the partitions of a run's topics are read, and what of them is unread."""
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Literal
+from collections.abc import Mapping
 
 import msgspec
-from msgspec import Struct
 
 from ...kafka.client_settings import KafkaConfig
-from ...kafka.cluster import Cluster, Peek, Positions, TopicPartition, parse_offsets, time_in, why_none_in
+from ...kafka.cluster import Cluster, Positions, TopicPartition, offsets_of, parse_offsets
+from ...kafka.log_guard import LogCutError, LogGuard, LogState, log_states
 from ...kafka.probe import LookAhead, Probe, TakeNote
-from ...system.errors import RunError
-from ...system.files import replace_file
-from ...system.json_values import JsonPath, TimeUnit, parse_json_path
+from ...system.errors import RunError, UsageError
 from ...watermarks.channels import Unread
-from ...watermarks.observation import MAX_VALUE, MalformedRecord, Offender
-from ...watermarks.times import MIN
-from .base import (
-    CHANNEL,
-    NO_CHANNEL,
-    OFFSET,
-    PART,
-    RECORD,
-    TIME,
-    WATERMARK,
-    RecordColumns,
-    record_sql,
-    text_literal,
-    text_to_ms_sql,
-)
 
+_UNNAMED = ("long overflow", "Exception thrown in awaitResult")
+"""What Spark says, if anything, of a timestamp that is more microseconds than 64 bits hold."""
 _GIVE_UP_AFTER = 3
 _RETRY_S = 0.5
 """Seconds before the first retry; later ones wait longer."""
-
-
-class KafkaColumns(Struct, frozen=True):
-    """The places of event time and channel in a record."""
-
-    time: JsonPath | None = None
-    """The event time's path in the value; None: the record's own timestamp."""
-    unit: TimeUnit = "auto"
-    """The unit of times in the value."""
-    channel: JsonPath | Literal["partition", "key"] = "partition"
-    watermark: JsonPath | None = None
-    """`source`: the path of the producer's own watermark."""
-    marker: str | None = None
-    """`punctuated`: a condition on topic, partition, offset, timestamp_ms, key and value (both text)."""
-
-    @property
-    def needs_value(self) -> bool:
-        """Whether any column is read from the value."""
-        return self.marker is not None or any(
-            isinstance(p, JsonPath) for p in (self.time, self.channel, self.watermark)
-        )
-
-    @property
-    def needs_key(self) -> bool:
-        """Whether any column is read from the key."""
-        return self.marker is not None or self.channel == "key"
-
-    @property
-    def plain(self) -> bool:
-        """Whether channels are partitions, and nothing is read from key and value."""
-        return self.by_partition and not self.needs_key and not self.needs_value
-
-    @property
-    def by_partition(self) -> bool:
-        """Whether channels are partitions."""
-        return self.channel == "partition"
-
-    def text_sql(self, more: RecordColumns) -> list[str]:
-        """The raw columns, with key and value as text, and the whole record unchanged.
-
-        Confluent's five bytes before JSON of a schema are cut off.
-        """
-        # A key may be any bytes (a long, a UUID): bytes that are not text are shown as hex. A value like that is not
-        # JSON.
-        key = "coalesce(try_validate_utf8(cast(key as string)), concat('0x', lower(hex(key))))"
-        value = "try_validate_utf8(cast(if(substring(value, 1, 1) = x'00', substring(value, 6), value) as string))"
-        columns = ["topic", "partition", "offset", "timestamp_ms", f"{key} as key", f"{value} as value"]
-        if more.whole:
-            stamp = "timestamp_millis(timestamp_ms) as timestamp"
-            columns += record_sql((), ("topic", "partition", "offset", stamp, "key", "value", "headers"))
-        return columns
-
-    def canonical_sql(self, topics: list[str], more: RecordColumns) -> list[str]:
-        """The canonical columns over `text_sql`; a record's part is its partition, plus 2^32 for each topic before."""
-        channel, part = "cast(partition as string)", "cast(partition as bigint)"
-        if len(topics) > 1:
-            names = ", ".join(text_literal(topic) for topic in sorted(topics))
-            part = f"(array_position(array({names}), topic) - 1) * 4294967296L + partition"
-            channel = "concat(topic, '-', partition)"
-        if self.channel != "partition":
-            text = "key" if self.channel == "key" else _field(self.channel)
-            channel = f"coalesce({text}, {text_literal(NO_CHANNEL)})"
-        time = "timestamp_ms" if self.time is None else self._time_sql(self.time)
-        columns = [f"{channel} as {CHANNEL}", f"{time} as {TIME}", f"offset as {OFFSET}", f"{part} as {PART}"]
-        if self.watermark is not None:
-            columns.append(f"{self._time_sql(self.watermark)} as {WATERMARK}")
-        columns += record_sql([explained_sql(name) for name in more.explain], ())
-        return [*columns, RECORD] if more.whole else columns
-
-    def _time_sql(self, path: JsonPath) -> str:
-        return text_to_ms_sql(_field(path), self.unit)
-
-
-def explained_sql(name: str) -> str:
-    """The SQL for a column of `--explain`: `partition`, `key`, `topic`, or a field of the JSON value; UsageError
-    otherwise.
-    """
-    if name in ("partition", "key", "topic"):
-        return f"cast({name} as string)"
-    return _field(parse_json_path(name, "--explain"))
-
-
-def _field(path: JsonPath | str) -> str:
-    assert isinstance(path, JsonPath)
-    return f"get_json_object(value, {text_literal(path.sql())})"
 
 
 class KafkaProgress(Probe):
@@ -126,10 +24,29 @@ class KafkaProgress(Probe):
     """
 
     def __init__(
-        self, topics: list[str], note: TakeNote, look_ahead: LookAhead, *, channels_are_partitions: bool, once: bool
+        self,
+        topics: list[str],
+        note: TakeNote,
+        look_ahead: LookAhead,
+        *,
+        channels_are_partitions: bool,
+        once: bool,
+        guard: LogGuard,
     ) -> None:
         super().__init__(topics, note, look_ahead)
         self._once = once
+        self._config: KafkaConfig | None = None
+        self._guard = guard
+        self._cluster: Cluster | None = None
+        """The connection of the query's thread."""
+        self.reader_rewinds = True
+        """Whether the reader goes back to the start of a recreated topic by itself (Spark's connector does not)."""
+        self.is_rewind_due = False
+        """Whether the query has to begin again where `cut` says: a log was cut."""
+        self._missing: int | None = None
+        """How many offsets of the last batch had no record; None: not known."""
+        self._expired_to: Positions = {}
+        """Up to where it was noted that records were deleted unread."""
         self._channels_are_partitions = channels_are_partitions
         self.starts: Positions = {}
         """The run's start offsets."""
@@ -139,15 +56,14 @@ class KafkaProgress(Probe):
         """How many records of each partition the last batch took."""
         self._recreated: set[TopicPartition] = set()
         """Partitions that restarted at offset 0 since the last call of `gone_channels`."""
-        self._recreations: dict[str, int] = {}
-        """How often each topic had been recreated at the last call of `gone_channels`."""
-        self._left: set[TopicPartition] = set()
-        """Partitions reported as gone that have not come back."""
 
-    def begin(self, start: Positions) -> None:
-        """Set the run's start offsets."""
+    def begin(self, start: Positions, cluster: Cluster) -> None:
+        """Set the run's start offsets, and remember the logs that it reads, unless an earlier run did."""
         self.starts = start
         self.read_to = dict(start)
+        if not self._guard.resume():
+            self._guard.accept(log_states(cluster, self._topics))
+        self._ids |= self._guard.ids()  # a topic that was recreated before the run was resumed is noted, too
 
     def channel_of(self, partition: TopicPartition) -> str:
         """The channel's name if channels are partitions: with the topic if there are several."""
@@ -178,8 +94,7 @@ class KafkaProgress(Probe):
             return []
         there = self.there
         gone = set[TopicPartition]() if there is None else self.read_to.keys() - there
-        recreated, self._recreated = self._recreated | self._recreated_unseen() - self._left, set()
-        self._left = gone
+        recreated, self._recreated = self._recreated, set()
         return [self.channel_of(partition) for partition in sorted(gone | recreated)]
 
     def finished_channels(self, latest: list[str]) -> list[str]:
@@ -192,17 +107,6 @@ class KafkaProgress(Probe):
         finished = [p for p, end in ends.items() if self.read_to.get(p, 0) >= end]
         return [] if len(finished) == len(ends) else [self.channel_of(partition) for partition in sorted(finished)]
 
-    def _recreated_unseen(self) -> set[TopicPartition]:
-        """Partitions of recreated topics, for a reader that continues at their end without an error.
-
-        (A reader that reads them from their start goes back to offset 0, which `applied` sees in time.)
-        """
-        counts, before = dict(self.recreated), self._recreations
-        self._recreations = counts
-        if self.rereads:
-            return set()
-        return {p for p in self.read_to if counts.get(p.topic, 0) > before.get(p.topic, 0)}
-
     def resumed(self, ends: list[str]) -> None:
         """Note that the query continues after these offsets."""
         self.read_to = positions_in(ends) or self.read_to
@@ -212,15 +116,104 @@ class KafkaProgress(Probe):
         read_to = positions_in(ends)
         if read_to is None:
             return
-        before, earliest = self.read_to, self.earliest
+        before = self.read_to
         for partition, end in read_to.items():
-            lost = min(earliest.get(partition, 0), end) - before.get(partition, 0)
-            if lost > 0:
-                self._note("records_expired", topic=partition.topic, partition=partition.partition, records=lost)
-        if self.rereads:
-            self._recreated |= {partition for partition, end in read_to.items() if end < before.get(partition, 0)}
+            self._note_expired(partition, before.get(partition, 0), end)
+        self._recreated |= {partition for partition, end in read_to.items() if end < before.get(partition, 0)}
         self._passing = {partition: max(0, end - before.get(partition, 0)) for partition, end in read_to.items()}
         self.read_to = read_to
+
+    def confirm(self, ends: list[str], records: int) -> None:
+        """A batch that ends there was read and had so many records; nothing of it has been applied.
+
+        LogCutError if they may not be what the logs have: the query has to begin again where `cut` says. RunError if
+        the cluster does not answer.
+        """
+        read_to = positions_in(ends)
+        if read_to is None:
+            return
+        cluster = self._connected()
+        try:
+            states = log_states(cluster, self._topics)
+            self._missing = sum(max(0, end - self.read_to.get(p, 0)) for p, end in read_to.items()) - records
+            if self._missing > 0:
+                self.earliest = cluster.earliest(states)
+            rewinding = {p for p, end in read_to.items() if end < self.read_to.get(p, 0)}
+            asked = {p: state for p, state in states.items() if not (self.reader_rewinds and p in rewinding)}
+            if self._guard.cuts(cluster, asked, self.read_to) or self._guard.changed_during(cluster, asked, read_to):
+                self.is_rewind_due = True
+                raise LogCutError("a partition was cut or recreated while it was read; reading it again")
+        except RunError:
+            self._disconnect()
+            raise
+        self._guard.accept(states)
+
+    def compare(self, cluster: Cluster) -> None:
+        if self._has_cuts(cluster, log_states(cluster, self._topics)):
+            self.is_rewind_due = True
+
+    def cut(self) -> tuple[Positions, dict[TopicPartition, LogState]]:
+        """Where partitions whose logs were cut continue, and all logs now; RunError if the cluster does not answer."""
+        cluster = self._connected()
+        try:
+            states = log_states(cluster, self._topics)
+            return self._guard.cuts(cluster, states, self.read_to), states
+        except RunError:
+            self._disconnect()
+            raise
+
+    def rewound(self, cuts: Positions, states: Mapping[TopicPartition, LogState], *, again: bool) -> None:
+        """The query begins again at these positions, if `again`: note them, and read these logs from now on."""
+        for partition, offset in cuts.items():
+            if self._guard.is_recreated(partition, states[partition]):
+                self._recreated.add(partition)
+                continue
+            place = {"topic": partition.topic, "partition": partition.partition}
+            self._note("log_cut", **place, offset=offset, read_to=self.read_to[partition], again=int(again))
+        self.read_to = self.read_to | cuts
+        self._expired_to = {p: offset for p, offset in self._expired_to.items() if p not in cuts}
+        self._guard.accept(states)
+        self.is_rewind_due = False
+
+    def start(self, config: KafkaConfig) -> None:
+        self._config = config
+        super().start(config)
+
+    def stop(self) -> None:
+        super().stop()
+        self._disconnect()
+
+    def _has_cuts(self, cluster: Cluster, states: Mapping[TopicPartition, LogState]) -> bool:
+        guard = self._guard
+        by_itself = {p for p, state in states.items() if self.reader_rewinds and guard.is_recreated(p, state)}
+        return bool(guard.cuts(cluster, {p: s for p, s in states.items() if p not in by_itself}, self.read_to))
+
+    def _connected(self) -> Cluster:
+        if self._cluster is None:
+            assert self._config is not None, "the query runs once the source is prepared"
+            try:
+                self._cluster = Cluster(self._config)
+            except UsageError as error:
+                raise RunError(str(error)) from None
+        return self._cluster
+
+    def _disconnect(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
+
+    def _note_expired(self, partition: TopicPartition, began: int, end: int) -> None:
+        """Note how many records were deleted before they could be read, once for all of them."""
+        first = self.earliest.get(partition, 0)
+        known_to = max(began, self._expired_to.get(partition, 0))
+        in_batch = max(0, min(first, end) - known_to)
+        if self._missing is not None:  # what was deleted after it was read is not lost
+            in_batch = min(in_batch, max(0, self._missing))
+        lost = in_batch + max(0, first - max(end, known_to)) if end > began else 0
+        if not lost or (self._missing is not None and self._missing <= 0):
+            return
+        self._expired_to[partition] = first
+        self._note("records_expired", topic=partition.topic, partition=partition.partition, records=lost, offset=first)
 
     def unread_after(self, ends: list[str], time_ms: int) -> Unread | None:
         """The records that existed at `time_ms` (epoch ms) and that a batch ending at these offsets left unread."""
@@ -232,8 +225,17 @@ class KafkaProgress(Probe):
         return self._left_unread(self.fresh_ends(), self.read_to)
 
     def retry_after_s(self, failures: int, why: str) -> float | None:
-        """`Source.retry_after_s`: a query that fails because the cluster does not answer always starts again."""
+        """`Source.retry_after_s`: a query that fails because the cluster does not answer always starts again.
+
+        RunError for what may be a record that Spark's connector cannot read.
+        """
         if self.silent_since is None and failures > _GIVE_UP_AFTER:
+            if not self.reader_rewinds and why.startswith(_UNNAMED):
+                raise RunError(
+                    f"Spark's Kafka connector cannot read the records ({why}): perhaps a timestamp after the year "
+                    "294,247, as nanoseconds; continue with --reader python, which counts it as malformed",
+                    code="connector_failed",
+                )
             return None
         if failures == 1:
             self._note("read_failed", why=why[:200])
@@ -254,108 +256,15 @@ class KafkaProgress(Probe):
         )
 
 
-def malformed_record(
-    config: KafkaConfig, columns: KafkaColumns, progress: KafkaProgress, last: Offender
-) -> MalformedRecord | None:
-    """A run's last malformed record, read once more; None: it is no longer there, or the cluster does not answer."""
-    named = {progress.channel_of(p) if columns.by_partition else f"{p.topic}-{p.partition}": p for p in progress.starts}
-    partition = named.get(last.channel if columns.by_partition else last.part or "")
-    if partition is None or last.offset is None:
-        return None
-    peek = Peek(config)
-    try:
-        record = peek.before({partition: last.offset + 1}, {}).get(partition)
-    except RunError:
-        return None
-    finally:
-        peek.close()
-    if record is None or record.offset != last.offset:
-        return None
-    value, why = (None, "missing") if columns.time is None else why_none_in(record, columns.time)
-    where = f"offset {last.offset:,} of {partition.topic}-{partition.partition}"
-    return MalformedRecord(last.channel, where, str(columns.time or "timestamp"), value and value[:MAX_VALUE], why)
+def rewound(line: str, positions: Positions) -> str:
+    """A source's line of the offset log with these positions, where it has the partitions."""
+    offsets = parse_offsets(line)
+    if offsets is None:
+        return line
+    moved = offsets | {p: offset for p, offset in positions.items() if p in offsets}
+    return line if moved == offsets else msgspec.json.encode(offsets_of(moved)).decode()
 
 
 def positions_in(ends: list[str]) -> Positions | None:
     """The offsets of the query's one source; None: it has none, or they are not Kafka's."""
     return next((found for text in ends if (found := parse_offsets(text)) is not None), None)
-
-
-class KafkaBalancer:
-    """A source's `Balancer`: names the paused partitions in a file that Spark's planner, another process, reads.
-
-    `max_drift_ms` is how far (event time) a partition may be ahead of the slowest.
-    """
-
-    def __init__(
-        self, config: KafkaConfig, progress: KafkaProgress, columns: KafkaColumns, *, max_drift_ms: int, file: Path
-    ) -> None:
-        self._columns = columns
-        self._progress = progress
-        self._peek = Peek(config)
-        self.max_drift_ms = max_drift_ms
-        self.file = file
-        self.enforced = False
-        """Whether the reader obeys `file`: kafka-python's does, Spark's connector does not."""
-        self._reached: dict[str, int] = {}
-        """The greatest event time (ms) read from each channel that is not idle."""
-        self._newest: dict[str, int] = {}
-        """The greatest event time (ms) in partitions with unread records."""
-
-    def begin(self) -> None:
-        """Forget what an earlier run paused."""
-        self.file.unlink(missing_ok=True)
-
-    def balance(self, max_event_ms: Mapping[str, int | None]) -> None:
-        """Pause the partitions that are further ahead of the slowest than allowed."""
-        self._reached = {channel: time_ms for channel, time_ms in max_event_ms.items() if time_ms is not None}
-        unread = self._progress.unread()
-        if not self.enforced or unread.by_channel is None:
-            return
-        # Left out: partitions known to be empty, idle ones, and those without a usable time so far.
-        read_to, start = self._progress.read_to, self._progress.starts
-        untouched = {self._progress.channel_of(p) for p, at in read_to.items() if at <= start.get(p, 0)}
-        taking_part = [
-            time_ms
-            for channel, time_ms in max_event_ms.items()
-            if time_ms is not None or (unread.of(channel) != 0 and channel in untouched)
-        ]
-        known = [time_ms for time_ms in taking_part if time_ms is not None]
-        # Some partition has unread records and none read yet: all others wait for its first record.
-        limit = min(known) + self.max_drift_ms if known and len(known) == len(taking_part) else MIN
-        held = frozenset(c for c, time_ms in max_event_ms.items() if time_ms is not None and time_ms > limit)
-        if held != self._progress.held_back:
-            self._progress.held_back = held
-            names = [f"{p.topic}-{p.partition}" for p in read_to if self._progress.channel_of(p) in held]
-            replace_file(self.file, msgspec.json.encode(names))
-
-    def drift_ms(self) -> int | None:
-        """The distance (event time, ms) between the partitions now; None: nothing is read yet."""
-        return _spread(self._reached.values())
-
-    def unbalanced_drift_ms(self) -> int | None:
-        """The distance they could have if nothing paused."""
-        return _spread([*self._reached.values(), *self._newest.values()])
-
-    def look_ahead(self, cluster: Cluster, ends: Positions) -> None:
-        """Find the greatest event time in each partition with unread records."""
-        unread = {p: end for p, end in ends.items() if end > self._progress.read_to.get(p, 0)}
-        newest = self._newest_of(cluster, unread)
-        self._newest = {self._progress.channel_of(partition): time_ms for partition, time_ms in newest.items()}
-
-    def close(self) -> None:
-        """Disconnect."""
-        self._peek.close()
-
-    def _newest_of(self, cluster: Cluster, unread: Positions) -> Positions:
-        path = self._columns.time
-        if path is None:
-            return {partition: stamp for partition, (stamp, _) in cluster.greatest_timestamps(unread).items()}
-        last = self._peek.before(unread, self._progress.earliest)
-        times = {partition: time_in(record, path, self._columns.unit) for partition, record in last.items()}
-        return {partition: time_ms for partition, time_ms in times.items() if time_ms is not None}
-
-
-def _spread(times_ms: Iterable[int]) -> int | None:
-    known = list(times_ms)
-    return max(known) - min(known) if known else None

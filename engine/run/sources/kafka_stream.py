@@ -31,6 +31,7 @@ from ...kafka.cluster import (
 )
 from ...system.errors import RunError, UsageError
 from ...system.files import replace_file
+from ...watermarks.times import LAST_USABLE_MS
 from .base import CHANNEL, OFFSET, TIME, Batch, BatchReader, divided, parts_of
 from .kafka_batches import HEADERS, DecodedRecords, deliver_batches, records_of
 from .kafka_progress import positions_in
@@ -348,7 +349,7 @@ def _table(channel: str, offsets: Any, timestamps: Any) -> "pa.Table":
     return pa.table(
         {
             CHANNEL: pa.DictionaryArray.from_arrays(np.zeros(len(offsets), np.int32), pa.array([channel])),
-            TIME: pa.array(timestamps, pa.int64(), mask=timestamps < 0),
+            TIME: pa.array(timestamps, pa.int64(), mask=(timestamps < 0) | (timestamps > LAST_USABLE_MS)),
             OFFSET: pa.array(offsets, pa.int64()),
         }
     )

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError
-from .base import CHANNEL, OFFSET, TIME, Batch, BatchReader, Source, numbered_batches, record_sql
+from .base import CHANNEL, OFFSET, TIME, Batch, BatchReader, RowPlanner, Source, numbered_batches, record_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +20,7 @@ _STALL_EVERY_MS, _STALL_FOR_MS, _STALLING = 120_000, 45_000, 5
 _MAX_DELAY_MS = 3_600_000
 
 
-class Rate(Source):
+class Rate(Source, RowPlanner):
     """A `Source` of `rows_per_second` synthetic records a second, `rows` of them, or without end.
 
     `start_ms` (epoch ms) is the arrival of row 0, for a run that must be repeatable; without it rows arrive when they

@@ -1,7 +1,6 @@
 """`run replay`: a file of events in the order of arrival, at the replay's own clock."""
 
 import hashlib
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
@@ -15,7 +14,6 @@ from numpy.typing import NDArray
 from ...snapshot import SourceView
 from ...system.errors import UsageError
 from ...watermarks.observation import MalformedRecord, Offender
-from ...watermarks.times import MIN
 from ..tasks import TaskNeeds, map_in_arrow, start_workers
 from . import staging
 from .base import (
@@ -25,6 +23,7 @@ from .base import (
     TIME,
     Batch,
     BatchReader,
+    RowPlanner,
     Source,
     canonical_rows,
     numbered_batches,
@@ -32,6 +31,8 @@ from .base import (
 )
 from .columns import Columns, canonical_sql, check_files
 from .data_files import DataFile, in_parallel
+from .replay_time import ReplayTime
+from .shared_files import SharedFiles
 from .staging import LAYOUT, StagedRows, arrivals_of
 from .table_files import TableFile, look_at
 
@@ -69,71 +70,11 @@ def ranges(first: int, last: int, tasks: int) -> list[tuple[int, int]]:
     return parts_of(first, last, min(tasks, -(-(last - first) // _ROWS_PER_TASK)))
 
 
-class ReplayTime:
-    """Processing time of a replay, whose records carry it: runs `speed` times as fast as the wall clock, once started.
-
-    `speed` is replay time over real time; None: there is no time between batches.
-    """
-
-    def __init__(self, *, speed: float | None, batch_rows: int | None) -> None:
-        self._speed = speed
-        self._batch_rows = batch_rows
-        self.arrivals: NDArray[np.int64] | None = None
-        """Those of all rows (ms, `MIN`: none), in order."""
-        self._start_ms = 0
-        self._started_s: float | None = None
-        """When it started (monotonic); None: it waits for the query's first look at the source."""
-
-    def begin(self, arrivals: NDArray[np.int64]) -> None:
-        """Take the arrivals."""
-        self.arrivals = arrivals
-        self._start_ms, self._started_s = self._arrived_by(0), None
-
-    def resume(self, rows_read: int, now_ms: int | None = None) -> None:
-        """Continue after `rows_read` rows, at `now_ms` (epoch ms) if known, else at the arrival of the last row read:
-        downtime is paused time.
-
-        The clock starts when the query first looks at the source, so that neither downtime nor Spark's start counts.
-        """
-        # The first batch is due at once: its rows must have arrived.
-        start_ms = self._arrived_by(rows_read or self._batch_rows or 0)
-        if now_ms is not None:
-            limit = self.tick_limit_ms(rows_read)
-            start_ms = max(start_ms, now_ms if limit is None else min(now_ms, limit))
-        self._start_ms, self._started_s = start_ms, None
-
-    def start(self) -> int | None:
-        """Let the clock run if it has not started, and return `now_ms`; None without a speed."""
-        if self._speed is None:
-            return None
-        if self._started_s is None:
-            self._started_s = time.monotonic()
-        return self.now_ms()
-
-    def now_ms(self) -> int:
-        """The replay clock (epoch ms); without a speed: the time that `resume` set."""
-        if self._started_s is None:
-            return self._start_ms
-        return self._start_ms + int((time.monotonic() - self._started_s) * (self._speed or 0) * 1_000)
-
-    def tick_limit_ms(self, rows_read: int) -> int | None:
-        """Ticks stay below it: the arrival (ms) of the first unread row; `MIN` if it has none, None after the last."""
-        assert self.arrivals is not None
-        return int(self.arrivals[rows_read]) if rows_read < len(self.arrivals) else None
-
-    def _arrived_by(self, rows_read: int) -> int:
-        """The arrival (ms) of the last row read, or of the first one with an arrival."""
-        assert self.arrivals is not None
-        usable = int(self.arrivals.searchsorted(MIN, side="right"))
-        if usable == len(self.arrivals):
-            return 0
-        return int(self.arrivals[max(usable, min(rows_read, len(self.arrivals)) - 1)])
-
-
-class Replay(Source):
+class Replay(Source, RowPlanner):
     """A `Source` of staged files. `speed` is replay time over real time, None as fast as possible.
 
-    Rows are staged in `directory`, which `close` deletes unless `keep`: a state directory resumes from it.
+    Rows are staged in `directory`, which `close` deletes unless `keep`: a state directory resumes from it. None: in a
+    private temporary one.
     """
 
     bounded = True
@@ -143,7 +84,7 @@ class Replay(Source):
         self,
         files: Sequence[DataFile | Path],
         columns: Columns,
-        directory: Path,
+        directory: Path | None,
         *,
         speed: float | None = None,
         batch_rows: int | None = None,
@@ -152,10 +93,9 @@ class Replay(Source):
         super().__init__()
         self._paths = list(files)
         self._columns = columns
-        self._directory = directory
+        self._shared = SharedFiles(directory, keep=keep)
         self._speed = speed
         self._batch_rows = batch_rows
-        self._keep = keep
         self.ticks = speed is not None and batch_rows is None  # only a paced replay has time between batches
         self.clock = self._time = ReplayTime(speed=speed, batch_rows=batch_rows)
         self.planner = self
@@ -197,8 +137,8 @@ class Replay(Source):
         if self.more != NOTHING_MORE:
             made_of |= msgspec.to_builtins(self.more)
         origin = hashlib.sha256(msgspec.json.encode(made_of, order="sorted")).hexdigest()
-        staging.stage(self._files, self._columns, origin, self._directory, report, self.more)
-        arrivals = arrivals_of(self._directory)
+        staging.stage(self._files, self._columns, origin, self._shared.path, report, self.more)
+        arrivals = arrivals_of(self._shared.path)
         self.rows_in_all = len(arrivals)
         self._time.begin(arrivals)
 
@@ -248,23 +188,22 @@ class Replay(Source):
         return self._staged().with_records(rows, added)
 
     def malformed_of(self, batch: Batch, last: Offender) -> MalformedRecord | None:
-        return staging.malformed_of(self._directory)
+        return staging.malformed_of(self._shared.path)
 
     def in_tasks(self, spark: "SparkSession") -> TaskNeeds:
         """Its data source, the grouping of columns, and the staged rows."""
         modules = (f"{__package__}.staging", "wmtop.engine.run.column_groups")
-        return TaskNeeds(modules, (self._directory,))
+        return TaskNeeds(modules, (self._shared.path,))
 
     def trigger(self) -> dict[str, Any]:
         return {"processingTime": "0 seconds"}
 
     def close(self) -> None:
         self._time.arrivals = None  # a map of a file that is about to be deleted
-        if not self._keep:
-            shutil.rmtree(self._directory, ignore_errors=True)
+        self._shared.remove()
 
     def _staged(self) -> StagedRows:
-        return StagedRows(str(self._directory.absolute()))
+        return StagedRows(str(self._shared.path.absolute()))
 
     @cached_property
     def _files(self) -> list[TableFile]:

@@ -25,7 +25,8 @@ from ..tasks import map_in_arrow
 from .base import ARRIVAL, CHANNEL, NOTHING_MORE, OFFSET, TIME, RecordColumns
 from .columns import PREFIX, WHOLE, Columns, canonical, malformed_in, plain_type, typed_text, unprefixed
 from .data_files import in_advance
-from .table_files import Chunk, TableFile, chunks, rows_of
+from .row_chunks import Chunk, rows_of
+from .table_files import TableFile, chunks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -135,7 +136,7 @@ def stage(
 
     `origin` is a digest of what the rows are made of.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # the rows may be of a private file
     done = directory / _ORIGIN
     if done.exists() and done.read_text() == origin:
         return

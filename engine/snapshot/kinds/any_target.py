@@ -1,8 +1,29 @@
 """What every kind of target can be asked: the base of the parts of a snapshot that only one kind has."""
 
-from typing import ClassVar
+from collections.abc import Collection, Sequence
+from typing import ClassVar, Literal
 
 from msgspec import Struct
+
+from ...watermarks.watermark_history import Beat
+from ..source import SourcePosition, SourceView
+from ..watermark import ChannelView, Level
+
+JobLanguage = Literal["spark", "flink_java", "flink_sql"]
+"""What a job is written in, as far as the lines that set its watermark differ."""
+
+
+class Load(Struct, frozen=True):
+    """How much a target reads and does now; None: not reported."""
+
+    read_per_second: float | None = None
+    """Records per second (wall clock) that arrive."""
+    sent_per_second: float | None = None
+    """Records per second that the operator sends whose watermark is shown."""
+    busy: float | None = None
+    """Share of time that its busiest subtask is busy."""
+    back_pressured: float | None = None
+    """Share of time that its most back-pressured subtask waits for others to take its records."""
 
 
 class AnyTarget(Struct, frozen=True):
@@ -24,6 +45,10 @@ class AnyTarget(Struct, frozen=True):
     """Whether a window that closes is emitted then; else that depends on the output mode."""
     has_hops: ClassVar[bool] = False
     """Whether it consists of hops, each with an event time of its own, instead of channels."""
+    has_reader: ClassVar[bool] = True
+    """Whether something reads it, which may be behind; else nothing of it is unread."""
+    has_tasks: ClassVar[bool] = False
+    """Whether its tasks are known, each with its watermark and its load: they show where event time is lost."""
     has_watermark: ClassVar[bool] = True
     """Whether there is a watermark of the whole, with which channels are compared; else each has a time of its own."""
     hides_writes: ClassVar[bool] = False
@@ -32,6 +57,8 @@ class AnyTarget(Struct, frozen=True):
     """Whether it is an engine of wmtop, which runs with what is installed here."""
     logs_changes: ClassVar[bool] = False
     """Whether it reports each change of its settings; else a change shows only in the settings themselves."""
+    news_from: ClassVar[Literal["query", "job", "source"]] = "query"
+    """What does not answer if nothing newer comes: a query, the manager of its job, or the source that is read here."""
     notes_by_time: ClassVar[bool] = False
     """Whether its notes are in the order in which they happened; else the first matters most."""
     previews_any_value: ClassVar[bool] = False
@@ -42,6 +69,8 @@ class AnyTarget(Struct, frozen=True):
     """Whether its settings are known as far as they are set."""
     samples_records: ClassVar[bool] = False
     """Whether its snapshots have a sample of its records."""
+    shows_event_times: ClassVar[bool] = True
+    """Whether the event times of its records may be known; else a channel's watermark, which is behind them, is all."""
     time_name: ClassVar[str] = "watermark"
     """What a channel's time is called."""
 
@@ -49,3 +78,51 @@ class AnyTarget(Struct, frozen=True):
     def target_kind(self) -> str:
         """The name of the kind in JSON: one of `TargetKind`, or a plug-in's own."""
         raise NotImplementedError
+
+    @property
+    def written_in(self) -> JobLanguage | None:
+        """What its job is, or may be, written in; None: there is no job, or not known."""
+        return None
+
+    @property
+    def reported_now_ms(self) -> int | None:
+        """The clock of the machine that runs it (epoch ms) at the snapshot's time; None: it reports none."""
+        return None
+
+    @property
+    def topics_written(self) -> list[str]:
+        """The topics that it shows that it writes, as names or as `kafka://broker:9092/orders`."""
+        return []
+
+    @property
+    def names_of_others(self) -> list[str]:
+        """The names of topics and targets in it, which are to a reader what the names of channels are."""
+        return []
+
+    def beat(self, source: SourceView | None) -> Beat:
+        """What happens again and again while it is well, by which a verdict is patient."""
+        return "sample"
+
+    def own_time_ms(self, level: Level) -> int | None:
+        """The time (epoch ms) that its windows wait for; `level`: the snapshot's watermark."""
+        return level.watermark_ms
+
+    def lost_ms(self, level: Level) -> int | None:
+        """How much event time (ms) is lost in it: between its fastest channel and its watermark."""
+        return level.behind_fastest_ms
+
+    def load(self, *, is_stale: bool) -> Load:
+        """How much it reads and does; `is_stale`: nothing newer comes, so rates of the last moment are not known."""
+        return Load()
+
+    def topics_read(
+        self, source: SourceView | None, channels: Sequence[ChannelView], known: Collection[str]
+    ) -> set[str]:
+        """The topics that it shows itself that it reads; `known` are those of its cluster that are known by name."""
+        return set()
+
+
+def topics_of(sources: Sequence[SourcePosition] | None) -> set[str]:
+    """The topics of positions like `orders/3`."""
+    offsets = [source.offsets for source in sources or () if isinstance(source.offsets, dict)]
+    return {place.rpartition("/")[0] for places in offsets for place in places}

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from ..watermark import Cause, Verdict, VerdictName
+from ..watermark import Cause, Level, Verdict, VerdictName
 from .any_target import AnyTarget
 
 HopKind = Literal["topic", "job"]
@@ -90,3 +90,10 @@ class Chain(AnyTarget, frozen=True):
     @property
     def target_kind(self) -> str:
         return "chain"
+
+    @property
+    def names_of_others(self) -> list[str]:
+        return [hop.name for hop in self.hops]
+
+    def lost_ms(self, level: Level) -> int | None:
+        return level.behind_fastest_ms if self.behind_ms is None else max(self.behind_ms, 0)

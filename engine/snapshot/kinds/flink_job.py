@@ -1,14 +1,19 @@
 """The part of a snapshot that only a Flink job has; times in epoch ms."""
 
-from collections.abc import Callable
-from typing import ClassVar
+import re
+from collections.abc import Callable, Collection, Sequence
+from typing import ClassVar, Literal
 
 from msgspec import Struct, field
 
-from .any_target import AnyTarget
+from ..source import SourceView
+from ..watermark import ChannelView
+from .any_target import AnyTarget, JobLanguage, Load
 
 NO_METRICS = "metrics.fetcher.update-interval is 0, so the JobManager fetches no metrics: set it to 10 s"
 """A snapshot's error where the JobManager is configured to know nothing of its jobs' watermarks."""
+_SQL_NODE = re.compile(r"\w\[\d+\]")
+"""Flink's planner numbers the operators of SQL and the Table API: `GlobalWindowAggregate[5]`."""
 
 
 class FlinkVertex(Struct, frozen=True):
@@ -59,10 +64,13 @@ class FlinkJob(AnyTarget, frozen=True):
 
     charts_batches: ClassVar[bool] = False
     expects_channels: ClassVar[bool] = True
+    has_tasks: ClassVar[bool] = True
     hides_writes: ClassVar[bool] = True
+    news_from: ClassVar[Literal["query", "job", "source"]] = "job"
     previews_any_value: ClassVar[bool] = True
     reports_drops: ClassVar[bool] = True
     reports_settings: ClassVar[bool] = False
+    shows_event_times: ClassVar[bool] = False
 
     id: str
     name: str
@@ -137,3 +145,29 @@ class FlinkJob(AnyTarget, frozen=True):
     @property
     def target_kind(self) -> str:
         return "flink"
+
+    @property
+    def written_in(self) -> JobLanguage:
+        is_planned = any(_SQL_NODE.search(task.name) for task in self.vertices)
+        return "flink_sql" if is_planned else "flink_java"
+
+    @property
+    def reported_now_ms(self) -> int | None:
+        return self.clock_ms
+
+    def load(self, *, is_stale: bool) -> Load:
+        if is_stale:
+            return Load()
+        return Load(
+            read_per_second=self.read_per_second,
+            sent_per_second=None if self.chosen is None else self.chosen.sent_per_second,
+            busy=self.busiest(lambda task: task.busy),
+            back_pressured=self.busiest(lambda task: task.back_pressured),
+        )
+
+    def topics_read(
+        self, source: SourceView | None, channels: Sequence[ChannelView], known: Collection[str]
+    ) -> set[str]:
+        """Flink's metrics spell `.` as `_`: a name that can mean several known topics stands for none of them."""
+        real = {name: sorted(each for each in known if each.replace(".", "_") == name) for name in self.topics}
+        return {" or ".join(alike) or name for name, alike in real.items()}

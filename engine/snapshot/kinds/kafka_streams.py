@@ -4,13 +4,15 @@ Times are epoch ms of event time, durations ms. The rule of emission: a window i
 its end plus grace.
 """
 
+from collections.abc import Collection, Sequence
 from typing import ClassVar, Literal
 
 from msgspec import Struct
 
-from ..source import SourcePosition
-from ..watermark import WORST_FIRST, Reason, VerdictName
-from .any_target import AnyTarget
+from ...watermarks.watermark_history import Beat
+from ..source import SourcePosition, SourceView
+from ..watermark import WORST_FIRST, ChannelView, Level, Reason, VerdictName
+from .any_target import AnyTarget, JobLanguage
 
 
 class WaitingWindow(Struct, frozen=True):
@@ -91,6 +93,7 @@ class KafkaStreams(AnyTarget, frozen=True):
     charts_batches: ClassVar[bool] = False
     expects_channels: ClassVar[bool] = True
     has_watermark: ClassVar[bool] = False
+    news_from: ClassVar[Literal["query", "job", "source"]] = "source"
     reports_settings: ClassVar[bool] = False
     time_name: ClassVar[str] = "stream time"
 
@@ -107,6 +110,25 @@ class KafkaStreams(AnyTarget, frozen=True):
     @property
     def target_kind(self) -> str:
         return "kafka_streams"
+
+    @property
+    def written_in(self) -> JobLanguage:
+        """It is a consumer group, and has that one's lines."""
+        return "flink_java"
+
+    def beat(self, source: SourceView | None) -> Beat:
+        return "group"
+
+    def own_time_ms(self, level: Level) -> int | None:
+        return level.watermark_ms if self.worst is None else self.worst.time_ms
+
+    def topics_read(
+        self, source: SourceView | None, channels: Sequence[ChannelView], known: Collection[str]
+    ) -> set[str]:
+        """Those of its partitions; its own internal topics are within it."""
+        found = {view.channel.rpartition("-")[0] for view in channels}
+        own = {name for name in found if name.startswith(f"{self.streams.id}-")}
+        return found - {name for name in own if name.endswith(("-repartition", "-changelog"))}
 
 
 def badness(clock: Clock) -> tuple[int, bool, int]:

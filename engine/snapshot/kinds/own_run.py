@@ -1,13 +1,17 @@
 """The part of a snapshot that only an own run has: an engine of wmtop."""
 
-from typing import ClassVar
+from collections.abc import Collection, Sequence
+from typing import ClassVar, Literal
 
 from msgspec import Struct, field
 
 from ...watermarks.explain import ExplainedColumn
 from ...watermarks.settings import SettingsChange
+from ...watermarks.watermark_history import Beat
+from ..source import SourceView
 from ..spark_progress import SparkProgress
-from .any_target import AnyTarget
+from ..watermark import ChannelView
+from .any_target import AnyTarget, Load
 
 
 class LateRecord(Struct, frozen=True):
@@ -37,6 +41,7 @@ class OwnRun(AnyTarget, frozen=True):
     fires_windows: ClassVar[bool] = True
     is_own: ClassVar[bool] = True
     logs_changes: ClassVar[bool] = True
+    news_from: ClassVar[Literal["query", "job", "source"]] = "source"
     notes_by_time: ClassVar[bool] = True
     samples_records: ClassVar[bool] = True
 
@@ -53,3 +58,15 @@ class OwnRun(AnyTarget, frozen=True):
     @property
     def target_kind(self) -> str:
         return "own"
+
+    def beat(self, source: SourceView | None) -> Beat:
+        return "replay" if source is not None and source.is_replay else "run"
+
+    def load(self, *, is_stale: bool) -> Load:
+        """That of its last batch, which stays what it was."""
+        return Load(read_per_second=self.spark.input_rows_per_second)
+
+    def topics_read(
+        self, source: SourceView | None, channels: Sequence[ChannelView], known: Collection[str]
+    ) -> set[str]:
+        return set() if source is None else source.topics

@@ -1,13 +1,16 @@
 """The part of a snapshot that only an attached Spark query has."""
 
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
 from ...watermarks.lateness import WhatIf
-from ..source import SourcePosition
+from ...watermarks.watermark_history import Beat
+from ..source import SourcePosition, SourceView
 from ..spark_progress import SparkProgress
-from .any_target import AnyTarget
+from ..watermark import ChannelView
+from .any_target import AnyTarget, JobLanguage, Load, topics_of
 
 
 class SiblingQuery(Struct, frozen=True):
@@ -47,3 +50,23 @@ class SparkQuery(AnyTarget, frozen=True):
     @property
     def target_kind(self) -> str:
         return "spark"
+
+    @property
+    def written_in(self) -> JobLanguage:
+        return "spark"
+
+    @property
+    def topics_written(self) -> list[str]:
+        return self.spark.writes or []
+
+    def beat(self, source: SourceView | None) -> Beat:
+        return "spark"
+
+    def load(self, *, is_stale: bool) -> Load:
+        """That of its last batch, which stays what it was."""
+        return Load(read_per_second=self.spark.input_rows_per_second)
+
+    def topics_read(
+        self, source: SourceView | None, channels: Sequence[ChannelView], known: Collection[str]
+    ) -> set[str]:
+        return topics_of(self.sources)

@@ -20,18 +20,18 @@ from ...snapshot import (
     SourceView,
     Windows,
 )
+from ...snapshot.blockers import blockers_of
+from ...snapshot.continuity import changed_ms, held_since
 from ...snapshot.kinds.flink_job import NO_METRICS, FlinkJob, FlinkVertex
 from ...watermarks.counts import NOTHING_COUNTED
 from ...watermarks.operator_clock import steps_below
 from ...watermarks.times import MAX, MIN
+from ..clock import offset_note
 from ..target import NOT_KNOWN
 from .evidence import evidence_of
 from .facts import FlinkFacts, Late, late_of, total_late
 from .rules import HOLDER_RULES, JudgedChannel, JudgedInput, Minimum, first_match, judged, minimum_of
 from .samples import COMPACTS, Vertex, VertexSample, or_min, splits_of, time_of
-
-MAX_NAMED = 100
-"""How many channels of a step are named."""
 
 
 class Attribution(Struct, frozen=True):
@@ -168,16 +168,10 @@ def _blockers(
     is_catching_up = any(input.state == "catching_up" for input in inputs)
     known = [channel.height for _, channel in views if channel.state != "finished"]
     flushed = None if is_catching_up else max(known, default=None)
-    return [
-        Blocker(
-            channels=[views[number][0].channel for number in step.channels[:MAX_NAMED]],
-            gain_ms=step.gain_ms,
-            watermark_ms=None if step.watermark == MIN else step.watermark,
-            cause=views[step.channels[0]][1].cause or "behind",
-            channel_count=len(step.channels),
-        )
-        for step in steps_below(((place[0], place[-1]) for place in sorted(part)), or_min(watermark_ms), flushed)
-    ]
+    steps = steps_below(((place[0], place[-1]) for place in sorted(part)), or_min(watermark_ms), flushed)
+    return blockers_of(
+        steps, lambda number: views[number][0].channel, lambda number: views[number][1].cause or "behind"
+    )
 
 
 STALE_AFTER_MS = 15_000
@@ -220,6 +214,7 @@ def snapshot_of(facts: FlinkFacts, now_ms: int, *, name: str, source: SourceView
 
 
 def _notes(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, shown: Vertex | None) -> Iterator[Note]:
+    yield from offset_note(facts.clock, now_ms, "JobManager")
     if facts.broker_trouble is not None:
         yield Note(now_ms, "broker_silent", {"why": facts.broker_trouble})
     if attribution is None or not facts.runs:
@@ -262,39 +257,40 @@ def _level(attribution: Attribution, facts: FlinkFacts, now_ms: int, before: Sna
     watermark_ms = attribution.watermark_ms
     known = [channel.watermark_ms for channel in attribution.channels if channel.watermark_ms is not None]
     last = None if before is None else before.level
-    # At the first poll it is not known when the watermark last moved.
-    has_moved = last is not None and watermark_ms not in (None, last.watermark_ms)
+    moved_ms = None if last is None else last.moved_ms
+    if last is not None and watermark_ms is not None:  # one that is lost has not moved
+        moved_ms = changed_ms(watermark_ms, (last.watermark_ms, last.moved_ms), now_ms)
     return Level(
         watermark_ms=watermark_ms,
         behind_fastest_ms=None if watermark_ms is None or not known else max(0, max(known) - watermark_ms),
         behind_clock_ms=None if watermark_ms is None else now_ms - watermark_ms,
         holder=_holder(attribution, now_ms, last) if facts.runs else None,
         idle=attribution.is_idle,
-        moved_ms=now_ms if has_moved else None if last is None else last.moved_ms,
+        moved_ms=moved_ms,
     )
 
 
 def _holder(attribution: Attribution, now_ms: int, last: Level | None) -> Holder | None:
-    holder, before = attribution.held_back_by, None if last is None else last.holder
-    if holder is None:
+    if attribution.held_back_by is None:
         return None
-    if before is not None and before.channel == holder.channel:
-        return replace(holder, since_ms=before.since_ms, at_least=before.at_least)
     # If there was no watermark before, it may have been held back for longer.
-    at_least = before is None and (last is None or last.watermark_ms is None)
-    return replace(holder, since_ms=now_ms, at_least=at_least)
+    was_watched = last is not None and last.watermark_ms is not None
+    before = None if last is None else last.holder
+    return held_since(attribution.held_back_by, before, now_ms, was_watched=was_watched)
 
 
 def _channel_views(attribution: Attribution, now_ms: int, before: Snapshot | None) -> list[ChannelView]:
     """The channels with the time when their watermarks last changed, if that was seen."""
-    last = {view.channel: view for view in before.channels} if before is not None else {}
-    views: list[ChannelView] = []
+    last = {} if before is None else {view.channel: (view.watermark_ms, view.since_ms) for view in before.channels}
     in_subtasks = attribution.has_subtasks
-    for channel in attribution.channels:
-        old = last.get(channel.channel)
-        since_ms = None if old is None else now_ms if old.watermark_ms != channel.watermark_ms else old.since_ms
-        views.append(replace(channel, since_ms=since_ms, instance=channel.instance if in_subtasks else None))
-    return views
+    return [
+        replace(
+            channel,
+            since_ms=changed_ms(channel.watermark_ms, last.get(channel.channel), now_ms),
+            instance=channel.instance if in_subtasks else None,
+        )
+        for channel in attribution.channels
+    ]
 
 
 def _job(facts: FlinkFacts, now_ms: int, attribution: Attribution | None, before: Snapshot | None) -> FlinkJob:
@@ -345,7 +341,7 @@ def _vertex(vertex: Vertex, sample: VertexSample, now_ms: int, late: Late, last:
     times = [output for output in outputs if output not in (MIN, MAX)]
     lowest = min(outputs, default=None)
     input_ms = time_of(min((task.input for task in sample.subtasks if task.input is not None), default=None))
-    since_ms = now_ms if last is None or last.input_ms != input_ms else last.since_ms
+    before = None if last is None else (last.input_ms, last.since_ms)
     return FlinkVertex(
         id=vertex.id,
         name=vertex.name,
@@ -367,7 +363,7 @@ def _vertex(vertex: Vertex, sample: VertexSample, now_ms: int, late: Late, last:
         pending=sample.rates.pending,
         drift_ms=max((subtask.drift_ms for subtask in sample.subtasks if subtask.drift_ms is not None), default=None),
         delay_ms=sample.vertex.delay_ms,
-        since_ms=None if input_ms is None else since_ms,
+        since_ms=None if input_ms is None else changed_ms(input_ms, before, now_ms, first_ms=now_ms),
     )
 
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...watermarks.times import MIN
+from ..clock import Offset
 from .samples import (
     BRANCHES,
     Checkpoint,
@@ -78,6 +79,8 @@ class FlinkFacts(Struct, frozen=True, kw_only=True):
     bootstrap: str | None = None
     broker_trouble: str | None = None
     """Why there is nothing newer from the broker, in one line."""
+    clock: Offset = Offset()
+    """How far the JobManager's clock is ahead of this machine's."""
     trouble: str | None = None
 
     @property

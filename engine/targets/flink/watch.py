@@ -10,8 +10,10 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ...snapshot import FlinkJob, Snapshot, SourceView
+from ...system import clock
 from ...system.errors import RunError, UsageError, enumerated
 from ...system.rest import RestError, RestSecurity
+from ..clock import MIN_SKEW_MS, TargetClock
 from ..own import name_of
 from ..spark.files import SourceOffsets
 from ..target import AttachedTarget, Target, TargetOptions
@@ -35,6 +37,10 @@ SLOW_S = 10.0
 """Seconds between two reads of facts that rarely change: restarts, checkpoints."""
 LOOK_S = 15.0
 """Longest time (s) for which a single look waits for more samples: by default Flink has one every 10 s."""
+CACHED_AFTER_MS = 20_000
+"""An answer that is repeated for longer (ms) comes from a cache: the JobManager's clock is in each. It is a third
+of the least patience, which a gap of this length makes no longer.
+"""
 if TYPE_CHECKING:  # the Kafka client is loaded where there is a broker to ask
     from ...kafka.client_settings import KafkaConfig
     from ...system.json_values import JsonPath
@@ -126,6 +132,30 @@ class KafkaJoin:
         return [SourceOffsets(source="flink", kind="kafka", text="", offsets=read)] if read else []
 
 
+class Answers:
+    """The JobManager's clock, which each answer about the job shows; a cache on the way repeats one."""
+
+    def __init__(self) -> None:
+        self.clock = TargetClock()
+        self._last: tuple[int, int] | None = None
+        """The last time that it showed, and when it was first seen (epoch ms, ours)."""
+
+    def see(self, shown_ms: int, asked_ms: int, answered_ms: int) -> bool:
+        """Note the clock's time in an answer; whether the clock was set since the last one.
+
+        RestError for an answer that is a repeated one.
+        """
+        if self._last is None or self._last[0] != shown_ms:
+            before, self._last = self.clock.offset, (shown_ms, answered_ms)
+            self.clock.see_clock(shown_ms, asked_ms, answered_ms)
+            return abs(self.clock.offset.ms - before.ms) > MIN_SKEW_MS
+        if asked_ms - self._last[1] > CACHED_AFTER_MS:
+            age = f"{(asked_ms - self._last[1]) // 1_000}s"
+            raise RestError(f"the answers come from a cache: the JobManager's clock has shown the same time for {age}; "
+                            "have the proxy not cache its REST API")  # fmt: skip
+        return False
+
+
 class FlinkWatch(Target[FlinkFacts]):
     """A Flink job: `wanted` is its id or name; None: the only running one."""
 
@@ -144,6 +174,7 @@ class FlinkWatch(Target[FlinkFacts]):
         self._facts: FlinkFacts | None = None
         self._asked_s = -SLOW_S
         self._alive_ms = 0  # the JobManager's clock when the job was last seen to run
+        self._answers = Answers()
         self._before: Snapshot | None = None
 
     @property
@@ -212,8 +243,12 @@ class FlinkWatch(Target[FlinkFacts]):
 
     def _polled(self, facts: FlinkFacts) -> FlinkFacts:
         job = facts.graph.job
+        asked_ms = _now_ms()
         try:
             graph, answered_ms = graph_of(self._rest, job.id), _now_ms()
+            if graph.job.state in RUNS and self._answers.see(graph.now_ms, asked_ms, answered_ms):
+                self._collector.forget()
+                facts = replace(facts, samples=(), read_ms={})
         except RestError as error:
             if error.status != 404:
                 raise
@@ -228,7 +263,7 @@ class FlinkWatch(Target[FlinkFacts]):
             self._collector.forget()
             facts = replace(facts, samples=(), read_ms={})
             self._asked_s = -SLOW_S
-        facts = replace(facts, graph=graph, answered_ms=answered_ms)
+        facts = replace(facts, graph=graph, answered_ms=answered_ms, clock=self._answers.clock.offset)
         if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:
             facts = self._with_slow_facts(facts)
         interval_ms = DEFAULT_INTERVAL_MS if facts.interval_ms is None else facts.interval_ms
@@ -253,7 +288,7 @@ class FlinkWatch(Target[FlinkFacts]):
 
 
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return clock.now_ms()
 
 
 def open_job(address: str, options: TargetOptions) -> AttachedTarget:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...system.errors import UsageError, enumerated, one_line
+from ..clock import offset_by_files
 from .files import (
     SESSION_WINDOW,
     TIME_WINDOW,
@@ -125,6 +126,14 @@ class CheckpointTap:
         self._delays_of: tuple[str | None, int | None] | None = None
         self._marks: dict[int, RecordedBatch] = {}
         self._marks_of: str | None = None
+        self._written_ms: dict[int, int] = {}
+
+    @property
+    def file_times(self) -> list[tuple[int, int]]:
+        """When the last batches began, and the times of the files that say so (epoch ms), by the clock of the file
+        system; empty in a store.
+        """
+        return [(mark.begin_ms, at_ms) for mark in self._marks.values() if (at_ms := self._written_ms.get(mark.batch))]
 
     def poll(self) -> CheckpointFacts:
         """The present facts; never raises because of the directory's content."""
@@ -190,12 +199,15 @@ class CheckpointTap:
                 mark = self._marks.get(number) or self._mark(number, batch)
             except UnreadableError:
                 break
-            if mark.end_ms is None and committed is not None and number <= committed:
-                mark = replace(mark, end_ms=self._end_ms(mark))
             marks.append(mark)
             if len(marks) >= MIN_HISTORY and marks[0].begin_ms - mark.begin_ms >= HISTORY_MS:
                 break
         self._marks = {mark.batch: mark for mark in reversed(marks)}
+        ahead_ms = offset_by_files(self.file_times) or 0
+        for mark in marks:
+            if mark.end_ms is None and committed is not None and mark.batch <= committed:
+                self._marks[mark.batch] = replace(mark, end_ms=self._end_ms(mark, ahead_ms))
+        self._written_ms = {number: at_ms for number, at_ms in self._written_ms.items() if number in self._marks}
         return tuple(self._marks.values())
 
     def _mark(self, number: int, batch: int) -> RecordedBatch:
@@ -205,12 +217,17 @@ class CheckpointTap:
         begun_ms = self._begun_ms(number, offsets)
         if begun_ms is None:
             raise VanishedError(f"{path} has gone")
+        if isinstance(path, Path) and (at_ms := written_ms(path)) is not None:
+            self._written_ms[number] = at_ms
         return RecordedBatch(number, begun_ms, offsets.watermark_ms, inputs=offsets.inputs)
 
-    def _end_ms(self, mark: RecordedBatch) -> int | None:
-        """When the batch was committed, by its file's time, unless that is a copy's: then `metadata` is newer, too."""
+    def _end_ms(self, mark: RecordedBatch, ahead_ms: int) -> int | None:
+        """When the batch was committed, by its file's time, unless that is a copy's: then `metadata` is newer, too.
+
+        `ahead_ms`: how far the query's clock is ahead of that of its files.
+        """
         created_ms = written_ms(self.path / "metadata")
-        is_copy = created_ms is not None and created_ms > mark.begin_ms + MAX_CLOCK_SKEW_MS
+        is_copy = created_ms is not None and created_ms > mark.begin_ms - ahead_ms + MAX_CLOCK_SKEW_MS
         return None if is_copy else written_ms(self.path / "commits" / str(mark.batch))
 
     def _begun_ms(self, number: int, offsets: BatchOffsets) -> int | None:

@@ -358,7 +358,9 @@ class Report(Struct, frozen=True, kw_only=True):
     siblings: list[SiblingQuery] | None = None
     """The last run of each other query of the application."""
     heard_ms: int | None = None
-    """When the last line or file was written."""
+    """When the last line or file was written, by the file system's clock."""
+    unread: int = 0
+    """As `Application.unread`."""
     is_elsewhere: bool = False
     """It was fetched from another machine: paths in it are not those of this one."""
     checkpoint: str | None = None

@@ -19,7 +19,9 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 from msgspec import Struct
 
+from ...system import clock
 from ...system.errors import UsageError, enumerated, one_line
+from ...system.files import PrivateDirectory
 from ...system.rest import Rest, RestError, Service
 from ..target import NotReadyError
 from .event_log import CODECS, IN_PROGRESS
@@ -175,8 +177,8 @@ class LogOverHttp(RemoteFiles):
         self._rest = rest
         self._path = f"/api/v1/applications/{quote(application, safe='')}"
         self._attempt = attempt
-        self._directory = tempfile.TemporaryDirectory(prefix="wmtop-copy-", ignore_cleanup_errors=True)
-        self.local = Path(self._directory.name) / "eventlog_v2_log"
+        self._directory = PrivateDirectory("wmtop-copy-")
+        self.local = self._directory.path / "eventlog_v2_log"
         self.local.mkdir()
         self._fetched: Attempt | None = None
         self._fetched_s = float("-inf")
@@ -209,7 +211,7 @@ class LogOverHttp(RemoteFiles):
 
     def close(self) -> None:
         """Remove the copy, close the connections."""
-        self._directory.cleanup()
+        self._directory.remove()
         self._rest.close()
 
     def _present(self) -> Attempt:
@@ -223,7 +225,7 @@ class LogOverHttp(RemoteFiles):
     def _fetch(self, attempt: Attempt) -> None:
         path = self._path + (f"/{quote(attempt.attempt_id, safe='')}" if attempt.attempt_id else "") + "/logs"
         began_s = time.monotonic()
-        with tempfile.TemporaryFile(dir=self._directory.name) as file:
+        with tempfile.TemporaryFile(dir=self._directory.path) as file:
             try:
                 self._rest.save(path, "application/octet-stream", file, LOG_LIMIT, LOG_S)
             except RestError as error:
@@ -233,7 +235,7 @@ class LogOverHttp(RemoteFiles):
                 if began_s - self._renamed_s > RENAMED_S:
                     raise
                 return
-            self._renamed_s, sent_ms = None, time.time_ns() // 1_000_000
+            self._renamed_s, sent_ms = None, clock.now_ms()
             try:
                 _unpack(file, self.local, attempt.last_updated_epoch)
             except (BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError) as error:

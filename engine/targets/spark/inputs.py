@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ...snapshot import UNCOUNTED, ChannelView, SourcePosition, SparkProgress, WhatIf
 from ..topic import PartitionFacts, TopicFacts
-from . import known
+from ..topic.unread import behind_end_ms, unread_now, unread_of_all
 from .checkpoint import CheckpointFacts
 from .facts import QueryFacts, SourceProgress
 from .files import SourceOffsets, decode_source
@@ -109,9 +109,8 @@ def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, without_time
     is_named = len({partition.topic for partition in topics.partitions}) > 1
 
     def view(partition: PartitionFacts) -> ChannelView:
-        event_ms, newest_ms = (None, None) if without_times else (partition.event_ms, partition.newest_ms)
-        behind_ms = None if event_ms is None or newest_ms is None else max(0, newest_ms - event_ms)
-        unread = partition.unread if topics.trouble is None else None
+        event_ms = None if without_times else partition.event_ms
+        unread = unread_now(partition, topics)
         has_data = event_ms is not None or bool(partition.position)  # what was read may be deleted
         return replace(
             UNCOUNTED,
@@ -120,7 +119,7 @@ def channels_of_topics(topics: TopicFacts, delay_ms: int | None, *, without_time
             max_event_ms=event_ms,
             state="active" if has_data else "never_seen",
             backlog=unread,
-            behind_end_ms=None if unread is None else behind_ms,
+            behind_end_ms=None if unread is None else behind_end_ms(partition, event_ms),
         )
 
     return [view(partition) for partition in topics.partitions]
@@ -196,9 +195,7 @@ def _backlog(facts: QueryFacts, source: SourceOffsets, progress: SourceProgress 
     if facts.topics.trouble is not None:  # what the query once reported is not so now
         return None
     read = source.offsets or {}
-    unread = [part.unread for part in facts.topics.partitions if f"{part.topic}/{part.partition}" in read]
-    counted = known(*unread)
-    return sum(counted) if len(counted) == len(unread) else None
+    return unread_of_all(part for part in facts.topics.partitions if f"{part.topic}/{part.partition}" in read)
 
 
 def _reported_backlog(source: SourceProgress, *, is_real_time: bool) -> int | None:

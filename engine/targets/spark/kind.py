@@ -3,7 +3,6 @@
 Every address that no other kind has is taken for one.
 """
 
-import tempfile
 import time
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
@@ -15,6 +14,7 @@ from msgspec import Struct
 
 from ...snapshot import SourceView
 from ...system.errors import UsageError, one_line, require
+from ...system.files import PrivateDirectory
 from ..own import Recording, is_path, is_remote, known_as, local_path, name_of, without_scheme
 from ..target import AttachedTarget, Kind, LogProgress, Message, NothingThereError, OpenedTarget, Pace, TargetOptions
 
@@ -58,8 +58,8 @@ class FinishedLog(Struct, frozen=True):
         from .reports import choose
         from .watch import record
 
-        with tempfile.TemporaryDirectory(prefix="wmtop-") as directory:
-            place = out or Path(directory) / "post-mortem.rec"
+        with PrivateDirectory("wmtop-replay-") as directory:
+            place = out or directory / "post-mortem.rec"
             uri = None if self.remote is None else self.remote.uri
             with self.progress("replaying the query") as step:
                 snapshots = record(self.path, self.facts, place, self.query, name, step, force=force, uri=uri)

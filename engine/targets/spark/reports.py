@@ -156,6 +156,7 @@ def report_of(tap: Literal["event log", "publish", "driver"], application: Appli
         trouble=application.trouble,
         siblings=siblings_of(application.queries, run),
         heard_ms=application.written_ms,
+        unread=application.unread,
         # A run without a batch has no plan, but an earlier run of the same query may have had one.
         checkpoint=next((plan.checkpoint for plan in plans if plan.checkpoint is not None), None),
         # The last plan has them, or shows that they are not known any more.

@@ -4,7 +4,6 @@ A checkpoint is read where it is, each of its files once. An event log is copied
 """
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 from pyarrow import fs
 
 from ...system.errors import UsageError, one_line
+from ...system.files import PrivateDirectory
 from ...system.remote_files import file_system, is_missing, without_secrets, words_of
 from . import known
 from .checkpoint import HISTORY_MS, MAX_HISTORY, MIN_HISTORY
@@ -265,8 +265,8 @@ class EventLogCopy(RemoteFiles):
     def __init__(self, store: Store, *, single: bool) -> None:
         self.uri = store.uri
         self.store = store
-        self._directory = tempfile.TemporaryDirectory(prefix="wmtop-copy-", ignore_cleanup_errors=True)
-        self.local = Path(self._directory.name) / store.name
+        self._directory = PrivateDirectory("wmtop-copy-")
+        self.local = self._directory.path / store.name
         self._single = single
 
     def refresh(self) -> None:
@@ -283,7 +283,7 @@ class EventLogCopy(RemoteFiles):
 
     def close(self) -> None:
         """Remove the copy."""
-        self._directory.cleanup()
+        self._directory.remove()
 
     def _fetch(self, name: str, path: Path, entry: Entry | None) -> None:
         have = path.stat().st_size if path.exists() else 0

@@ -17,11 +17,14 @@ from msgspec.structs import replace
 from ...feed.messages import Header
 from ...feed.recording_writer import RecordingWriter
 from ...snapshot import Snapshot, SourceView, SparkQuery, WindowsUnknown
+from ...system import clock
 from ...system.errors import UsageError
 from ...verdict.verdict import RecordedPast, SnapshotJudge
 from ...watermarks.settings import Settings
+from ..clock import offset_note
 from ..target import Target
 from .checkpoint import MAX_CLOCK_SKEW_MS, CheckpointFacts, CheckpointTap, RecordedBatch, check, is_checkpoint
+from .clock import DriverClock, past_in_our_time
 from .event_log import EventLogTap
 from .facts import Application, BatchProgress, QueryEvent, QueryFacts, QueryProgress, QueryRun, QueryTerminated
 from .files import AnyPath, RemoteError, UnreadableError, VanishedError, names
@@ -84,7 +87,16 @@ class QueryWatch(Target[QueryFacts]):
         self._last_windows: tuple[OpenWindows, ...] = ()
         self._shapes: dict[int, WindowShape] = {}
         self._last = CheckpointFacts()
+        self._clock = DriverClock()
+        self._shown_ms = 0
+        """The time (ours) of the last picture; its facts and it are in the driver's time."""
+        self._shown = QueryFacts()
         self._before: Snapshot | None = None
+
+    @property
+    def past_version(self) -> int:
+        """How often the offset of the driver's clock was found to be another one than was taken for the past."""
+        return self._clock.corrections
 
     @property
     def every_s(self) -> float:
@@ -128,6 +140,7 @@ class QueryWatch(Target[QueryFacts]):
         facts = self._poll_both()
         if self._trouble is None:
             self._failing_since = None
+            self._see_clock(facts)
         windows = self._poll_windows(facts.checkpoint)
         topics = None if self._broker is None else self._broker.poll(offsets_of(facts), _time_in_records(facts.plan))
         return replace(facts, windows=windows, window=window_spec_of(windows or (), self._shapes), topics=topics)
@@ -135,15 +148,22 @@ class QueryWatch(Target[QueryFacts]):
     def picture(self, name: str, facts: QueryFacts, now_ms: int) -> Snapshot:
         """The facts of one poll as they are at `now_ms` (epoch ms); nothing ages in a copy that was fetched before."""
         as_of_ms = None if self._remote is None or self._trouble is not None else self._remote.as_of_ms
-        shown_ms = (self._before and self._before.now_ms) or 0
-        at_ms = now_ms if as_of_ms is None else max(min(now_ms, as_of_ms), shown_ms)
-        shown = snapshot_of_query(facts, name=name, source=self._source, now_ms=at_ms, before=self._before)
-        self._before = replace(shown, wall_ms=now_ms)
-        return self._before
+        offset = self._clock.offset
+        at_ms = now_ms if as_of_ms is None else max(min(now_ms, as_of_ms), self._shown_ms)
+        self._shown_ms = at_ms
+        self._shown = facts = self._clock.in_its_time(facts, clock.set_by_ms())
+        self._before = snapshot_of_query(
+            facts, name=name, source=self._source, now_ms=at_ms + offset.ms, before=self._before
+        )
+        shown = self._clock.in_our_time(self._before, now_ms)
+        return replace(shown, notes=[*offset_note(offset, now_ms, "driver"), *shown.notes])
 
     def past(self, facts: QueryFacts, now_ms: int) -> RecordedPast:
         """The recorded past from its checkpoint, else its event log; call it after `picture`."""
-        return past_of(facts, self._before and self._before.level.watermark_ms, now_ms)
+        offset = self._clock.offset
+        shown = self._clock.since_set(self._shown)
+        past = past_of(shown, self._before and self._before.level.watermark_ms, now_ms + offset.ms)
+        return past_in_our_time(past, offset)
 
     def close(self) -> None:
         """Close the connection to the broker."""
@@ -174,6 +194,12 @@ class QueryWatch(Target[QueryFacts]):
             self._read_checkpoint_at(place)
             checkpoint = self._poll_checkpoint()
         return QueryFacts(checkpoint=checkpoint, report=report)
+
+    def _see_clock(self, facts: QueryFacts) -> None:
+        as_of_ms = None if self._remote is None else self._remote.as_of_ms
+        file_times = [] if self._checkpoint is None else self._checkpoint.file_times
+        now_ms = clock.now_ms() if as_of_ms is None else as_of_ms
+        self._clock.see_facts(facts, file_times, now_ms, clock.set_by_ms())
 
     def _poll_windows(self, checkpoint: CheckpointFacts | None) -> tuple[OpenWindows, ...] | None:
         if self._windows is None or checkpoint is None:

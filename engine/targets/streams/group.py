@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ...kafka.client_settings import KafkaConfig
 from ...kafka.cluster import Cluster, Commit, Positions, TopicPartition
 from ...snapshot import Reprocessed
+from ...system import clock
 from ...system.errors import RunError, UsageError
 from ...system.json_values import JsonPath
 from ..topic import PartitionFacts, TopicFacts
@@ -133,7 +134,7 @@ class GroupTap:
         times = _times(commits)
         is_streams = self._last.is_streams or bool(times)
         facts = replace(self._last, topics=found, times=times, is_streams=is_streams)
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = clock.now_ms()
         return replace(facts, reprocessed=self._restarts.note(self._last, facts, now_ms, self._tap.times_between))
 
     def _look(self, cluster: Cluster, commits: dict[TopicPartition, Commit]) -> list[str]:

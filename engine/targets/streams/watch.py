@@ -18,6 +18,7 @@ from ...snapshot import (
     StreamsApplication,
     Windows,
 )
+from ...snapshot.continuity import changed_ms
 from ...system.errors import UsageError, one_line
 from ...watermarks.counts import NOTHING_COUNTED, RateMeter
 from ...watermarks.settings import Settings, Tumbling
@@ -26,6 +27,7 @@ from ..target import NOT_KNOWN, AttachedTarget, Target, TargetOptions
 from ..topic import RECORD, PartitionFacts, TopicFacts
 from ..topic.broker import time_path
 from ..topic.consumer import TopicWatch, no_member, positions_of
+from ..topic.unread import behind_end_ms, unread_now
 from .clocks import CommittedTime, WindowRule, channel_of, clocks_of
 from .group import GroupFacts, GroupTap, has_suppress
 
@@ -173,7 +175,7 @@ class StreamChannels:
         self._rates = RateMeter()
         self._seen: dict[TopicPartition, tuple[int, int | None]] = {}
         """The last end and stream time."""
-        self._since: dict[TopicPartition, int] = {}
+        self._since: dict[TopicPartition, int | None] = {}
         self._came: dict[TopicPartition, int] = {}
         """When the last record came."""
 
@@ -187,7 +189,9 @@ class StreamChannels:
         views: list[ChannelView] = []
         for at, p in sorted(found.items()):
             time_ms = times[at].time_ms if at in times else None
-            unread = None if is_silent else 0 if p.position is None and p.is_empty else p.unread
+            unread = unread_now(p, topics)
+            if p.position is None and p.is_empty and not is_silent:
+                unread = 0
             came_ms = self._came.get(at) if unread == 0 else None
             views.append(
                 replace(
@@ -214,10 +218,9 @@ class StreamChannels:
         for at, p in found.items():
             time_ms = times[at].time_ms if at in times else None
             end, before_ms = self._seen.get(at, (p.end, time_ms))
+            self._since[at] = changed_ms(time_ms, (before_ms, self._since.get(at)), now_ms)
             if p.end != end:
                 self._came[at] = now_ms
-            if time_ms != before_ms:
-                self._since[at] = now_ms
             self._seen[at] = p.end, time_ms
 
     def _behind_end(self, partition: PartitionFacts, time_ms: int | None) -> int | None:
@@ -226,11 +229,8 @@ class StreamChannels:
         Without the user's word a record's own timestamp counts if the greatest one read is the stream time: then the
         application uses it, too.
         """
-        if time_ms is None or partition.newest_ms is None:
-            return None
-        if not self._timed and partition.event_ms != time_ms:
-            return None
-        return max(0, partition.newest_ms - time_ms)
+        is_of_records = self._timed or partition.event_ms == time_ms
+        return behind_end_ms(partition, time_ms) if is_of_records else None
 
 
 def _arrivals(found: dict[TopicPartition, PartitionFacts], now_ms: int) -> dict[TopicPartition, int]:

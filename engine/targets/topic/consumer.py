@@ -15,10 +15,12 @@ from ...watermarks.counts import NOTHING_COUNTED, RateMeter
 from ...watermarks.monitor import new_monitor
 from ...watermarks.observation import BatchObservation, Group
 from ...watermarks.settings import Settings
+from ..clock import MIN_SKEW_MS
 from ..own import name_of
 from ..target import AttachedTarget, Target, TargetOptions
 from . import RECORD, PartitionFacts, TopicFacts
 from .broker import TopicTap, time_path
+from .unread import behind_end_ms, least_unread, unread_now
 
 _HOUR_MS = 3_600_000
 COMMITTED_WITHIN_MS = 15_000
@@ -171,7 +173,8 @@ class TopicWatch(Target[TopicFacts]):
             self._monitor.exclude(until - moment, until, unread + later)
             self._monitor.tick_until(until)
         self._monitor.heard_at(arrived, now_ms)
-        if unread:  # when the others were read is not known: the watermark was there before
+        if unread or any(_is_ahead(p, now_ms) for p in fresh.values()):
+            # When the others were read, or when records of our future came, is not known.
             self._monitor.history.moved_ms = None
 
     def _observe(self, partitions: dict[str, PartitionFacts], now_ms: int) -> None:
@@ -207,7 +210,7 @@ def positions_of(facts: TopicFacts, *, is_known: bool) -> list[SourcePosition]:
     positions: list[SourcePosition] = []
     for topic, partitions in topics.items():
         at = {f"{topic}/{p.partition}": found for p in partitions if (found := _at(p)) is not None}
-        unread = sum(p.unread or 0 for p in partitions)
+        unread = least_unread(partitions)
         is_certain = unread > 0 or all(p.is_empty or p.unread is not None for p in partitions)  # else it may not be 0
         what = f"kafka {topic}, {len(partitions):,} partition{'s' * (len(partitions) != 1)}"
         positions.append(SourcePosition(what, at, unread if is_known and is_certain else None))
@@ -240,15 +243,17 @@ def _arrived_ms(partition: PartitionFacts, now_ms: int) -> int:
     return min(partition.arrived_ms, now_ms)
 
 
+def _is_ahead(partition: PartitionFacts, now_ms: int) -> bool:
+    """Whether its last record has a timestamp in our future: that shows nothing of when it came."""
+    return partition.arrived_ms is not None and partition.arrived_ms > now_ms + MIN_SKEW_MS
+
+
 def _channels(seen: list[ChannelView], facts: TopicFacts) -> list[ChannelView]:
     """The partitions by topic and number; only unread records can be counted here."""
     known, views = {view.channel: view for view in seen}, list[ChannelView]()
     for name, partition in _named(facts).items():
         view = known.get(name) or ChannelView(name, None, None, "never_seen")
-        event_ms, unread = view.max_event_ms, None if facts.trouble is not None else partition.unread
-        behind_end_ms = None
-        if unread is not None and event_ms is not None and partition.newest_ms is not None:
-            behind_end_ms = max(0, partition.newest_ms - event_ms)
+        unread = unread_now(partition, facts)
         views.append(
             replace(
                 view,
@@ -258,7 +263,7 @@ def _channels(seen: list[ChannelView], facts: TopicFacts) -> list[ChannelView]:
                 malformed=None,
                 future=None,
                 backlog=unread,
-                behind_end_ms=behind_end_ms,
+                behind_end_ms=None if unread is None else behind_end_ms(partition, view.max_event_ms),
                 longest_quiet_ms=None,
                 round_ms=None,
             )
@@ -283,7 +288,7 @@ def _notes(facts: TopicFacts, now_ms: int, *, is_group: bool) -> list[Note]:
     unseen = {name: p for name, p in no_times.items() if name not in left_out}
     records, is_all = sum(p.end - p.first for p in unseen.values()), len(no_times) == len(facts.partitions)
     if unseen and (records or not is_all):
-        numbers = {"records": records, "unread": sum(p.unread or 0 for p in unseen.values()), "all": int(is_all)}
+        numbers = {"records": records, "unread": least_unread(unseen.values()), "all": int(is_all)}
         known = {name: number for name, number in numbers.items() if number}
         notes.append(Note(now_ms, "partitions_unseen", _counted(unseen) | known))
     return notes + no_member(facts, now_ms)
@@ -291,5 +296,5 @@ def _notes(facts: TopicFacts, now_ms: int, *, is_group: bool) -> list[Note]:
 
 def no_member(facts: TopicFacts, now_ms: int) -> list[Note]:
     """That records are unread and the group has no member to read them."""
-    unread = 0 if facts.members != 0 else sum(p.unread or 0 for p in facts.partitions)
+    unread = 0 if facts.members != 0 else least_unread(facts.partitions)
     return [Note(now_ms, "no_member", {"unread": unread})] if unread else []

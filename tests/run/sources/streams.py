@@ -32,12 +32,14 @@ def read_batches(
 
     def note(frame: "DataFrame", batch: int) -> None:
         nonlocal read
-        end = read
-        while source.planner is not None and (end := source.planner.next_end(read)) == read:
+        end = None
+        while source.planner is not None and (end := source.planner.plan(batch, read)) is None:
             frame.sparkSession._jvm.java.lang.Thread.sleep(20)
-        rows, read = reader.rows(Batch(frame, read, [str(end)])), end
+        rows, read = reader.rows(Batch(frame, read, [str(end)])), end or 0
         seen[batch] = rows.orderBy("offset").toArrow().to_pylist()
 
+    if source.planner is not None:
+        source.planner.resume(max(map(int, listed(checkpoint / "commits")), default=None))
     query = (
         reader.frame.writeStream.foreachBatch(note)
         .option("checkpointLocation", str(checkpoint))
@@ -47,6 +49,8 @@ def read_batches(
     until = time.monotonic() + PATIENCE_S
     rows = source.rows_in_all - first_row if rows is None and source.rows_in_all is not None else rows
     while query.isActive and not (_enough(seen, batches, rows) and (checkpoint / f"commits/{max(seen)}").exists()):
+        if source.planner is not None and source.planner.ended:
+            break
         assert time.monotonic() < until, f"no end after {PATIENCE_S} s: {seen}"
         time.sleep(0.02)
     error = query.exception()
@@ -54,6 +58,11 @@ def read_batches(
     if error is not None:
         raise error
     return seen
+
+
+def listed(directory: Path) -> list[str]:
+    """The names of the files of Spark's log."""
+    return [file.name for file in directory.iterdir() if file.name.isdecimal()] if directory.exists() else []
 
 
 def _enough(seen: dict[int, list[Row]], batches: int | None, rows: int | None) -> bool:

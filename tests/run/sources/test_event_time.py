@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from wmtop.engine.run.sources.arrow_times import holds_times, json_to_ms, text_to_ms, to_ms
-from wmtop.engine.run.sources.base import text_to_ms_sql
+from wmtop.engine.run.sources.event_time_sql import text_to_ms_sql
 from wmtop.engine.system.json_values import TimeUnit, formats_of
 
 from .time_cases import CASES, LAST, UNTYPED, Case

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,7 @@ def test_every_value_is_read_by_its_size(spark: "SparkSession", tmp_path: Path, 
         ('{"at": 1e30}', str(1e30), "out_of_range"),
         ('{"at": "99999999999999999999"}', "9" * 20, "out_of_range"),
         ('{"at": null}', None, "missing"),
-        ("broken", None, "missing"),
+        ("broken", "broken", "not_json"),
         (json.dumps({"at": "x" * 100}), "x" * 60, "no_time"),
     ],
 )
@@ -97,8 +98,10 @@ def test_a_malformed_record_is_shown(spark: "SparkSession", tmp_path: Path, line
     replay = Replay([file], columns, tmp_path / "s")
     staged(replay, tmp_path / "s")
     assert replay.malformed_of(Batch(spark.range(0), 0, []), last) == expected
-    paths = spark.createDataFrame([(f"file:{file}", 1)], "path string, length bigint")
-    assert Files(file.parent, columns).malformed_of(Batch(paths, 0, []), last) == expected
+    os.utime(file, (1, 1))
+    files = Files(file.parent, columns)
+    planned = files.plan(0, 0)
+    assert files.malformed_of(Batch(spark.range(1), 0, [str(planned)]), last) == expected
 
 
 def test_a_missing_arrival_is_shown(spark: "SparkSession", tmp_path: Path) -> None:

@@ -1,6 +1,10 @@
 """The replay through Spark: exact batches, in order, again after a restart, and no faster than its clock."""
 
 import datetime
+import os
+import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from msgspec.structs import replace
 from wmtop.engine.run.sources.columns import Columns
-from wmtop.engine.run.sources.replay import BOUND, Replay, ReplayTime, next_end, ranges
+from wmtop.engine.run.sources.replay import BOUND, Replay, next_end, ranges
+from wmtop.engine.run.sources.replay_time import ReplayTime
 from wmtop.engine.system.errors import UsageError
+from wmtop.engine.system.files import PrivateDirectory
 from wmtop.engine.watermarks.times import MIN
 
 from .streams import read_batches
@@ -180,6 +186,55 @@ def test_identity_follows_the_content(tmp_path: Path) -> None:
     assert identity(Columns(time="at", unit="s")) != same
     parquet(file, at=[2])
     assert identity(Columns(time="at", unit="ms")) != same
+
+
+def test_without_a_state_directory_rows_are_where_only_this_user_may_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    source = Replay([parquet(tmp_path / "1.parquet", at=[1])], Columns(time="at", unit="ms"), None)
+    source.check()
+    assert list((tmp_path / "tmp").iterdir()) == []  # made by the engine, not by a terminal that starts one
+    source.prepare(lambda text: None)
+    [staged] = (tmp_path / "tmp").iterdir()
+    assert (staged / "rows.arrow").exists()
+    assert stat.S_IMODE(staged.stat().st_mode) == 0o700
+    source.close()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_rows_in_a_state_directory_are_private_too(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir(mode=0o755)
+    file = parquet(tmp_path / "1.parquet", at=[1])
+    source = Replay([file], Columns(time="at", unit="ms"), tmp_path / "state" / "staged", keep=True)
+    source.check()
+    source.prepare(lambda text: None)
+    source.close()
+    assert stat.S_IMODE((tmp_path / "state" / "staged").stat().st_mode) == 0o700
+
+
+LEFT = """
+import os, pathlib, sys
+from wmtop.engine.run.sources.columns import Columns
+from wmtop.engine.run.sources.replay import Replay
+source = Replay([pathlib.Path(sys.argv[1])], Columns(time="at", unit="ms"), None)
+source.check()
+source.prepare(lambda text: None)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_rows_that_a_killed_engine_left_are_removed_by_the_next_start(tmp_path: Path) -> None:
+    file = parquet(tmp_path / "1.parquet", at=[1])
+    (tmp_path / "tmp").mkdir()
+    environment = os.environ | {"TMPDIR": str(tmp_path / "tmp")}
+    done = subprocess.run([sys.executable, "-c", LEFT, file], env=environment, check=False)
+    assert done.returncode == -9
+    [left] = (tmp_path / "tmp").iterdir()
+    assert (left / "rows.arrow").exists()
+    PrivateDirectory("wmtop-spark-", tmp_path / "tmp").remove()
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_close_leaves_what_a_state_directory_needs(tmp_path: Path) -> None:

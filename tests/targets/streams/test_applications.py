@@ -8,8 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
+from wmtop.engine.doctor.kinds.kafka_streams_words import producer_line
 from wmtop.engine.doctor.rules import diagnose
-from wmtop.engine.doctor.streams import producer_line
 from wmtop.engine.snapshot import KafkaStreams, Snapshot
 from wmtop.engine.verdict.verdict import SnapshotJudge
 

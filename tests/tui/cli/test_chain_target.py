@@ -9,8 +9,9 @@ from wmtop.engine.feed.recording_writer import RecordingWriter
 from wmtop.engine.feed.redaction import redact
 from wmtop.engine.snapshot import Cause, Chain, Reason, Snapshot, Verdict, VerdictName
 from wmtop.engine.targets.target import header_of
+from wmtop.engine.verdict.alerts import AlertRule, VerdictChanged
 from wmtop.engine.verdict.chain import chain_of
-from wmtop.engine.verdict.history import AlertRule, VerdictChanged, history_point
+from wmtop.engine.verdict.history import history_point
 from wmtop.engine.verdict.verdict import SnapshotJudge
 from wmtop.tui.cli.chain import ChainLook, ChainTarget
 from wmtop.tui.replay.app import ReplayApp

@@ -86,7 +86,7 @@ def test_zsh_completes_at_the_first_tab(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_each_command_has_an_example() -> None:
-    from wmtop.tui.cli.complete import EXAMPLES
+    from wmtop.tui.cli.examples import EXAMPLES
     from wmtop.tui.cli.main import COMMANDS
 
     assert {*COMMANDS, ""} <= set(EXAMPLES)

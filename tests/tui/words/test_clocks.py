@@ -6,7 +6,8 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import KafkaStreams, Snapshot
-from wmtop.engine.verdict.history import VerdictChanged, history_point
+from wmtop.engine.verdict.alerts import VerdictChanged
+from wmtop.engine.verdict.history import history_point
 from wmtop.tui.words.check import CheckInput, facts_of, reason_of
 from wmtop.tui.words.clocks import clock_lines, groups, partition_line
 from wmtop.tui.words.fleet import fleet_row

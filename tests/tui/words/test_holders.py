@@ -1,7 +1,8 @@
 """Who held the watermark, told from points; times are minutes here."""
 
 from wmtop.engine.snapshot import Cause
-from wmtop.engine.verdict.history import HistoryPoint, LateBurst, VerdictChanged
+from wmtop.engine.verdict.alerts import LateBurst, VerdictChanged
+from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.tui.words.history import MAX_HOLDS, Hold, HolderChanged, Holders, event_words, shares, totals
 from wmtop.tui.words.spans import fitted
 

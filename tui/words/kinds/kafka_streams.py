@@ -5,7 +5,7 @@ from datetime import tzinfo
 
 from msgspec.structs import replace
 
-from ....engine.doctor.streams import clock_name
+from ....engine.doctor.kinds.kafka_streams_words import clock_name
 from ....engine.snapshot import ChannelView, KafkaStreams, Snapshot
 from ....engine.text import formatting as f
 from ....engine.verdict.history import HistoryPoint

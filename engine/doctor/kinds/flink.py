@@ -1,10 +1,13 @@
-"""A Flink job: it restarts again and again, drops late records, or an operator gets no watermark."""
+"""A Flink job: it does not run or restarts again and again, drops late records, or an operator gets no watermark."""
 
-from ..snapshot.kinds.flink_job import FlinkJob, FlinkVertex
-from ..text import formatting as f
-from ..text.codes import kept_back
-from .finding import ADD_READERS, CHECK_JOB, SEE_OPERATORS, Finding, Fix, lengthen_lateness, n, names, span
-from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule
+from ...snapshot import Snapshot
+from ...snapshot.kinds.flink_job import FlinkJob, FlinkVertex
+from ...text import formatting as f
+from ...text.codes import JOB_GONE, kept_back
+from ..condition import OLD, age, stale_part
+from ..finding import ADD_READERS, CHECK_JOB, SEE_OPERATORS, Finding, Fix, lengthen_lateness, n, names, span
+from ..kind_details import KIND_DETAILS, KindDetails, Unmoved
+from ..rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule
 
 RECENT_MS = 10 * MINUTE
 """A restart is recent for so long; a job that restarts at least as often as this is in a loop."""
@@ -34,6 +37,67 @@ CHECK_OPERATOR = Fix(
     "check-operator",
     "Look at what that operator waits for: an async call without an answer (set a timeout), or its own watermark",
 )
+_CHECK_JOBMANAGER = Fix(
+    "check-jobmanager",
+    "Check that the JobManager runs, and that its REST address answers from this machine; then look at its log",
+)
+_SUBMIT_JOB = Fix(
+    "submit-job", "Submit the job again: wmtop follows it by its name; or attach to the job that replaced it"
+)
+_FETCH_METRICS = Fix("fetch-metrics", "Set metrics.fetcher.update-interval: 10 s in the JobManager's configuration")
+_CHECK_TASK_MANAGERS = Fix(
+    "check-task-managers", "Check in Flink's web UI that the job's task managers are connected, and look at their logs"
+)
+
+
+def running_job(snapshot: Snapshot) -> FlinkJob | None:
+    """The job, where it runs and its metrics are new enough to be judged."""
+    job = snapshot.job
+    return job if job.state == "RUNNING" and snapshot.state in ("live", "partial") else None
+
+
+@rule("job-not-running", "Operators", accounts_for=("unknown",), before_data=True)
+def job_not_running(facts: DiagnosisInput) -> Finding | None:
+    """Nothing new is known of the attached Flink job: it or its tasks do not run, its JobManager does not answer, its
+    metrics are old, or it no longer has the chosen operator.
+
+    Recognised by: the job's state in Flink's REST API, an error instead of an answer, or metrics that stay the same.
+    What to do: look at the job's exceptions in Flink's web UI; check that the JobManager and the task managers run.
+    """
+    job, error = facts.snapshot.job, facts.snapshot.error
+    if stale_part(facts) != "job-not-running":
+        return None
+    error = None if error is None else f.clean(f.first_line(error))
+    impact = "Whether event time moves is not known"
+    if job.unanswered and error is not None:
+        title, cause, fix = "Nothing newer is known of the job", error, _CHECK_JOBMANAGER
+    elif job.operator_gone:
+        title, fix = "The job no longer has the chosen operator", None
+        cause = "The job was submitted again with other operators. Attach again with another --operator, or without it."
+    elif job.state == "UNKNOWN":
+        title, impact, fix = JOB_GONE, "No results from it", _SUBMIT_JOB
+        cause = f"The job was removed, or the JobManager was restarted without it. {OLD}"
+    elif job.interval_ms == 0 and error is not None:
+        title, cause, fix = "The JobManager fetches no metrics", error, _FETCH_METRICS
+    elif job.state != "RUNNING" or error is not None:
+        title = "The job is RUNNING, its tasks are not" if job.state == "RUNNING" else f"The job is {job.state}"
+        impact, fix = "No results: the watermark is frozen", CHECK_JOB
+        cause = f"Its last failure: {error}" if error else f"No failure is reported. {OLD}"
+    else:
+        title, fix = "The metrics are old", _CHECK_TASK_MANAGERS
+        cause = f"The JobManager has had no newer metrics from its task managers. {OLD}"
+    return Finding(
+        severity="critical",
+        title=title,
+        impact=impact,
+        cause=cause,
+        evidence=[
+            f"{'Last known state' if job.unanswered else 'State'} of the job: {job.state}",
+            f"Restarts: {job.restarts:,}" if job.restarts else None,
+            age(facts),
+        ],
+        fixes=() if fix is None or job.operator_gone else (fix,),
+    )
 
 
 @rule("job-restarts", "Progress", "Operators")
@@ -43,7 +107,7 @@ def job_restarts(facts: DiagnosisInput) -> Finding | None:
     Recognised by: a restart in the last 10 minutes; a loop from 3 failures on, one every 10 minutes or more often.
     What to do: look at the job's exceptions in Flink's web UI. Flink counts a rescale as a restart as well.
     """
-    job = facts.running_job  # between two restarts a job looks healthy
+    job = running_job(facts.snapshot)  # between two restarts a job looks healthy
     if job is None or not job.restarts or job.clock_ms is None or job.running_ms is None:
         return None
     ago_ms = max(0, job.clock_ms - job.running_ms)
@@ -113,7 +177,7 @@ def source_without_watermark(facts: DiagnosisInput) -> Finding | None:
     Recognised by: a minute after the start the watermark is still Flink's lowest value while the source sends records.
     What to do: give the source a watermark strategy and a timestamp assigner (in SQL: WATERMARK FOR).
     """
-    job, holder = facts.running_job, facts.snapshot.level.holder
+    job, holder = running_job(facts.snapshot), facts.snapshot.level.holder
     if job is None or facts.watermark_ms is not None or holder is None or holder.cause != "no_watermark":
         return None
     if not _runs_long(job):  # before, a source may not have had its first record
@@ -143,7 +207,7 @@ def operator_behind(facts: DiagnosisInput) -> Finding | None:
     advances.
     What to do: see on the Operators screen where its watermark gets lost; choose it with --operator.
     """
-    job = facts.running_job
+    job = running_job(facts.snapshot)
     chosen = None if job is None else job.chosen
     if job is None or chosen is None or chosen.input_ms is None or not _runs_long(job):
         return None
@@ -202,7 +266,7 @@ def operator_keeps_back(facts: DiagnosisInput) -> Finding | None:
     warning if neither has moved since wmtop looked: then it waits, or it always sends its watermark so much later.
     What to do: look at what it waits for: an async call without an answer, or a watermark of its own.
     """
-    job, holder = facts.running_job, facts.snapshot.level.holder
+    job, holder = running_job(facts.snapshot), facts.snapshot.level.holder
     if job is None or (holder is not None and holder.cause != "kept_back"):
         return None
     stuck_ms = facts.frozen_ms
@@ -239,7 +303,7 @@ def reads_too_slowly(facts: DiagnosisInput) -> Finding | None:
     event time advances at less than 1.1 times the speed of the clock.
     What to do: add readers, or make the busy operator or the sink faster.
     """
-    job, level, speed = facts.running_job, facts.snapshot.level, facts.snapshot.verdict.speed
+    job, level, speed = running_job(facts.snapshot), facts.snapshot.level, facts.snapshot.verdict.speed
     if job is None or level.holder is None or level.holder.cause not in READS or speed is None or speed >= CATCHES_UP:
         return None
     known, behind_ms = [view.backlog for view in facts.channels if view.backlog is not None], level.behind_clock_ms or 0
@@ -273,7 +337,7 @@ def alignment_pauses(facts: DiagnosisInput) -> Finding | None:
     What to do: make the slowest one faster, or give it an idle timeout if it has no data, or allow a larger drift.
     """
     paused = [view for view in facts.channels if view.held_back]
-    if facts.running_job is None or not paused:
+    if running_job(facts.snapshot) is None or not paused:
         return None
     holder, level_ms = facts.snapshot.level.holder, facts.watermark_ms
     slowest = None if holder is None or holder.instance is None or holder.cause == "paused" else holder
@@ -301,3 +365,27 @@ def alignment_pauses(facts: DiagnosisInput) -> Finding | None:
         # Where another channel holds back the watermark, that one is the cause.
         not_for=() if slowest is None else ("stalled", "slow"),
     )
+
+
+def _unmoved(snapshot: Snapshot, frozen_ms: int) -> Unmoved | None:
+    """What a job reads where a channel with data holds back the watermark, and no other is ahead of it."""
+    job = running_job(snapshot)
+    holder = snapshot.level.holder
+    is_held = holder is not None and holder.cause in ("behind", "stuck")
+    is_ahead = (snapshot.level.behind_fastest_ms or 0) >= frozen_ms // 2
+    if job is None or not job.read_per_second or not is_held or is_ahead:
+        return None
+    return Unmoved(job.read_per_second, is_certain=True)
+
+
+KIND_DETAILS[FlinkJob] = KindDetails(
+    called="The job",
+    check_failed=CHECK_JOB,
+    times_are_set="at the timestamp assigner (in SQL: the column of WATERMARK FOR)",
+    keep_out=Fix(
+        "filter-future-records",
+        "Filter records with future timestamps in the job before it assigns watermarks, and start it without its "
+        "state: the watermark never goes back",
+    ),
+    unmoved=_unmoved,
+)

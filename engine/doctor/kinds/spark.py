@@ -1,18 +1,24 @@
-"""Spark's clock: the fastest channel drives it, each input has its own, and delay 0 drops equal times."""
+"""Spark: a query that shows no progress, and its clock: the fastest channel drives it, each input has its own."""
 
 from typing import Literal
 
-from ..snapshot import ChannelView, SparkProgress, UnmovedReason
-from ..text import formatting as f
-from ..text.formatting import name
-from .finding import CHECK_QUERY, Finding, Fix, column, lengthen_lateness, n, names, span, stamped, verb
-from .rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule
+from ...snapshot import ChannelView, Snapshot, SparkProgress, SparkQuery, UnmovedReason
+from ...text import formatting as f
+from ...text.formatting import name
+from ...verdict.verdict import is_idle, is_inconclusive, lost_state
+from ..condition import CHECK_SOURCE, NO_RESULTS, OLD, broker_silent, note_of, pauses, stale_part, unreadable
+from ..finding import CHECK_QUERY, Finding, Fix, column, lengthen_lateness, n, names, span, stamped, verb
+from ..kind_details import KIND_DETAILS, STUCK_MS, KindDetails, Unmoved
+from ..rules import MINUTE, SECOND, DiagnosisInput, loss_severity, rule
 
 SKEW_TIMES = 2
 """An input is far behind: so many times the longest delay, or a window, and a minute at least."""
 MIN_LOST = 20
 """Fewer late records prove nothing."""
 _QUERIES_NAMED = 3
+UNMOVED_BATCHES = 3
+"""Batches with new input that show that a query's watermark does not advance with what it reads."""
+CHECK_SERVER = Fix("check-server", "Check that this machine reaches it, and with which credentials")
 NOTHING_FIRES = "No window ever fires, and no state is released"
 SPLIT_QUERY = Fix("split-query", "Or give the slow channels a query of their own")
 FEED_INPUT = Fix("feed-input", "Send a record to the input without data, for example a heartbeat")
@@ -30,6 +36,98 @@ REMOVE_UPPER_WATERMARK = Fix(
     "Remove the second withWatermark: group the first result by window(window_time(window), ...), which keeps "
     "the first watermark",
 )
+
+
+@rule("query-stale", "Progress", suppressed_by=("hung-batch",), accounts_for=("unknown",), before_data=True)
+def query_stale(facts: DiagnosisInput) -> Finding | None:
+    """The attached Spark query shows no progress. It may be idle, hang or be dead.
+
+    Recognised by: no new batch for much longer than its batches and its trigger explain, or its application has ended.
+    A warning where a checkpoint alone is seen and nothing is known to be unread: the query may be idle.
+    What to do: check that its process runs, and read its log. If its source does not answer either, check the source
+    first.
+    """
+    if stale_part(facts) != "query-stale":
+        return None
+    snapshot, silent = facts.snapshot, broker_silent(facts)
+    begun_ms, now_ms, in_flight = snapshot.spark.batch_timestamp_ms, snapshot.wall_ms, snapshot.spark.in_flight
+    ago = None if begun_ms is None or now_ms is None else span(max(now_ms - begun_ms, 0))
+    batch = "The last batch" if snapshot.batch is None else f"Batch {snapshot.batch:,}"
+    ended = "" if in_flight is None else " and has not ended" if in_flight else " and was the last one"
+    title, impact = "The query shows no progress", "No results" if ago is None else f"Nothing new for {ago}"
+    why = f"The query is {'slow' if in_flight else 'idle'}{' or hangs' if facts.is_alive else ', hangs, or has died'}"
+    causes = [f"{why}: from outside these look alike.", unreadable_part := unreadable(facts), OLD]
+    fixes = (facts.check_query,) if silent is None else (CHECK_SOURCE, facts.check_query)
+    if (gone := note_of(facts, "application_gone")) is not None:
+        silent_ms = gone.args.get("silent_ms")
+        last = f"; its last report was {span(silent_ms)} ago" if isinstance(silent_ms, int) else ""
+        title, impact, silent = f"The query's application has ended{last}", NO_RESULTS, None
+        causes = ["The application ended without stopping the query: it was killed, or it failed.", OLD]
+    elif silent is not None:
+        title += "; its source does not answer"
+        causes[0] = "Its source does not answer from here either: the query probably waits for it."
+    elif unreadable_part is not None and in_flight is None:
+        title, impact = "What shows the query does not answer", "Whether the query still runs is not known"
+        causes, fixes = [unreadable_part, OLD], (CHECK_SERVER,)
+    last = note_of(facts, "no_new_batch")
+    may_be_idle = last is not None and last.args.get("due") is None and silent is None
+    return Finding(
+        severity="warning" if may_be_idle else "critical",
+        title=title,
+        impact=impact,
+        cause=" ".join(text for text in causes if text),
+        evidence=[
+            f"{batch}{'' if ago is None else f' began {ago} ago'}{ended}",
+            None if silent is None else f.clean(silent),
+        ],
+        fixes=fixes,
+    )
+
+
+@rule("query-not-started", "Progress", accounts_for=("unknown",), before_data=True)
+def query_not_started(facts: DiagnosisInput) -> Finding | None:
+    """The attached Spark query has not begun a batch.
+
+    Recognised by: its checkpoint, event log or reports have no batch yet.
+    What to do: check that the application has started the query, and that its input has data: without, no batch begins.
+    """
+    if stale_part(facts) != "query-not-started":
+        return None
+    return Finding(
+        title="No batch has begun",
+        impact="No results yet",
+        cause="The query has not started, its input has no data yet, or its first batch is still being planned.",
+        evidence=["0 batches so far"],
+        fixes=(CHECK_QUERY,),
+    )
+
+
+@rule("pause-unknown", "Progress", accounts_for=("unknown",), before_data=True)
+def pause_unknown(facts: DiagnosisInput) -> Finding | None:
+    """The attached Spark query has had no batch for a while, and nothing shows whether it is idle, waits for its
+    trigger, or has ended.
+
+    Recognised by: no batch for longer than before, and neither its batches nor its plan show how long its trigger
+    pauses.
+    What to do: check that its process runs. This is not an all-clear.
+    """
+    silent_ms, batch = pauses(facts), facts.snapshot.batch
+    if silent_ms is None:
+        return None
+    pause, title = "a long trigger", "The query pauses"
+    if note_of(facts, "no_batch_ended") is not None:
+        pause, title = "a slow first batch", "No batch has ended yet"
+    last = "" if batch is None else f"; the last one is batch {batch:,}"
+    unsure, worst = ("is stuck", "is stuck in its source") if facts.is_alive else ("runs", "has ended or died")
+    return Finding(
+        severity="info",
+        size=silent_ms,
+        title=f"{title}; whether it {unsure} is not known",
+        impact=f"Not an all-clear: nothing new may be {pause}, an idle source or a query that {worst}",
+        cause=f"An idle query, {pause} and a query that {worst} look the same from here.",
+        evidence=[f"No batch for {span(silent_ms)}{last}"],
+        fixes=(facts.check_query,),
+    )
 
 
 @rule("left-behind", "Time", "Lateness")
@@ -93,7 +191,7 @@ def zero_delay(facts: DiagnosisInput) -> Finding | None:
     rows one by one; those of batches whose earliest time was the watermark came with exactly that time.
     What to do: set a delay that covers how far records are out of order.
     """
-    if facts.ended or facts.settings.strategy != "spark":
+    if facts.ended or not facts.settings.late_at_watermark:
         return None
     spark = facts.snapshot.spark
     zero = [node.column for node in spark.nodes or () if node.delay_ms == 0]
@@ -307,3 +405,79 @@ def sibling_failed(facts: DiagnosisInput) -> Finding | None:
         evidence=[f.first_line(f.clean(error)) if error else f"{len(queries)} failed"],
         fixes=(CHECK_QUERY,),
     )
+
+
+@rule("watermark-not-advancing", "Operators", "Progress", last_resort="unknown")
+def not_advancing(facts: DiagnosisInput) -> Finding | None:
+    """Batches of an attached Spark query read new input, and its watermark does not advance. Why is not known from a
+    checkpoint.
+
+    Recognised by: at least 3 batches with new offsets, and an unchanged watermark for 75 seconds.
+    What to do: attach to the job's event log or call publish(spark) in the job: both show event times.
+    """
+    snapshot, frozen_ms, batches = facts.snapshot, facts.frozen_ms, facts.snapshot.spark.batches_unmoved
+    if snapshot.state not in ("live", "partial") or lost_state(snapshot) is not None or is_inconclusive(snapshot):
+        return None  # among them a query that pauses: what it read last need not be newer
+    if facts.watermark_ms is None or frozen_ms is None:
+        return None
+    if batches is None or batches < UNMOVED_BATCHES or frozen_ms < STUCK_MS:
+        return None
+    sources, reported = snapshot.sources or (), (snapshot.origin or {}).get("rates") is not None
+    attach = "Attach to the job's event log, or call publish(spark) in the job: both show event times"
+    silent = [source.description for source in sources if source.batches_unmoved == 0]
+    another = "An input without newer records may hold it back. " if len(sources) > 1 else ""
+    return Finding(
+        size=frozen_ms,
+        title="The watermark does not advance, although batches read new input",
+        impact="No window fires meanwhile; not an all-clear",
+        cause="The reason is not known from here. The new records may be no newer than those before. "
+        f"{another}A timestamp ahead of the others may have set it.",
+        evidence=[
+            f"The watermark has not advanced for at least {span(frozen_ms)}",
+            f"Offsets advanced in at least {f.count(batches)} batches since",
+            *(f"No new input in them from {f.label(text, 120)}" for text in silent[:3]),
+        ],
+        fixes=(*(() if reported else (Fix("attach-reports", attach),)), facts.check_event_time),
+    )
+
+
+def _unmoved(snapshot: Snapshot, frozen_ms: int) -> Unmoved | None:
+    """What a query reads whose newest records so far set its watermark."""
+    rate = snapshot.spark.input_rows_per_second
+    if not rate or is_idle(snapshot):  # when idle, the rate is that of its last batch
+        return None
+    if _clock_of(snapshot.spark, frozen_ms) != snapshot.level.watermark_ms:
+        return None
+    return Unmoved(rate) if _unmoved_by_its_last_rows(snapshot, frozen_ms) else None
+
+
+def _clock_of(spark: SparkProgress, frozen_ms: int) -> int | None:
+    """The watermark of a query that its newest records give; None: not known, or an input's advances."""
+    nodes = spark.nodes or []
+    if len(nodes) == 1:
+        unknown = None in (spark.max_event_ms, nodes[0].delay_ms)
+        return None if unknown else (spark.max_event_ms or 0) - (nodes[0].delay_ms or 0)
+    clocks = [node.watermark_ms for node in nodes if node.watermark_ms is not None and node.pinned is None]
+    if not nodes or len(clocks) < len(nodes) or spark.policy is None or max(clocks) - min(clocks) >= frozen_ms // 2:
+        return None
+    return min(clocks) if spark.policy == "min" else max(clocks)
+
+
+def _unmoved_by_its_last_rows(snapshot: Snapshot, frozen_ms: int) -> bool:
+    """Whether several batches had rows and left the watermark as it was; its last rows may be those that moved it."""
+    spark = snapshot.spark
+    if spark.batches_unmoved is not None:
+        return spark.batches_unmoved >= UNMOVED_BATCHES
+    if spark.batch_timestamp_ms is None or snapshot.now_ms is None or spark.in_flight:
+        return False
+    return frozen_ms - (snapshot.now_ms - spark.batch_timestamp_ms) >= MINUTE
+
+
+KIND_DETAILS[SparkQuery] = KindDetails(
+    keep_out=Fix(
+        "drop-future-rows",
+        "Drop such rows before withWatermark, and start the query with a new checkpoint: in this one the watermark "
+        "never goes back",
+    ),
+    unmoved=_unmoved,
+)
