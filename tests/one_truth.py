@@ -15,13 +15,12 @@ from wmtop.tui.cli.targets import Look
 from wmtop.tui.words.check import CheckInput, facts_of, lines
 from wmtop.tui.words.fleet import fleet_row
 from wmtop.tui.words.history import alert_text, event_words
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.metrics import ALL_METRICS
-from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.recent import Recent
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.summary import Case, Clip, markdown
 from wmtop.tui.words.verdict import age_words, verdict_parts
-from wmtop.tui.words.watermark import watermark_parts
 
 NOT_ADVANCING = re.compile(r"not advanc|frozen|stalled|is stuck|unchanged|does not move", re.IGNORECASE)
 REPORT_EVERY = 20
@@ -98,7 +97,7 @@ def _compare(given: CheckInput, said: list[str]) -> None:
     verdict, level = snapshot.verdict, snapshot.level
     explained = [explain(one, snapshot, None) for one in findings]
     parts = verdict_parts(snapshot, findings)
-    line, watermark = _laid(parts), _laid(watermark_parts(snapshot, None))
+    line, watermark = _laid(parts), _laid(presenter_of(snapshot).watermark(None))
     holder = _laid(presenter_of(snapshot).holder(None))
     row, facts = fleet_row("t", "", snapshot, given.past, None), facts_of(given)
     result = result_of("t", Look(Recent(given.past), seen=[snapshot]), None, None)

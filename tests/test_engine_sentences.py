@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FLINK, SPARK, GALLERY, STREAMS = "targets/flink/test_", "targets/spark/test_", "gallery/test_", "targets/streams/test_"
+FLINK_WORDS = "tui/words/kinds/test_flink_job.py::"
 KAFKA = "kafka/test_"
 SHOWN_BY = {
     "README.md": {
@@ -54,7 +55,7 @@ SHOWN_BY = {
         "SQL's `HOP`": f"{FLINK}sql_jobs.py::three_late_records_are",
         "`metrics.fetcher.update-interval`": f"{FLINK}situations.py::one_look_as_a_process_is",
         "Lateness, idle timeout and open windows are not in the API": f"{FLINK}situations.py::one_look_as_a_process",
-        "Operators (`o`) is the job's graph": "tui/words/test_flink_words.py::the_graph_has_a_row_a_task",
+        "Operators (`o`) is the job's graph": f"{FLINK_WORDS}the_graph_has_a_row_a_task",
         "windows whose sources send no watermark, such as": f"{FLINK}live.py::a_job_without_watermarks_has",
         "The API\n  has no event times": f"{FLINK}live.py::no_metric_is_an_event_time",
         "as Java or, for a job from SQL, as SQL": "verdict/test_job_line.py::of_a_flink_job_from_sql",
@@ -78,10 +79,10 @@ SHOWN_BY = {
         "an interval join of Flink SQL": f"{FLINK}sql_jobs.py::an_interval_join_sends_its",
         "restarts with their cause": f"{FLINK}live.py::a_failure_restarts_the_job",
         "TLS and login": f"{FLINK}proxied.py::tls_needs_the_authority_and",
-        "Operators shows them by task": "tui/words/test_flink_words.py::the_graph_has_a_row_a_task",
-        "`BUSY` and `BACK-PRESSURED`\n  tasks are marked": "tui/words/test_flink_words.py::the_graph_has_a_row_a_task",
-        "Enter goes upstream to what holds a task back": "tui/words/test_flink_words.py::the_graph_has_a_row_a_task",
-        "the channel's page say by how much": "tui/words/test_flink_words.py::watermarks_that_a_task_sends_later",
+        "Operators shows them by task": f"{FLINK_WORDS}the_graph_has_a_row_a_task",
+        "`BUSY` and `BACK-PRESSURED`\n  tasks are marked": f"{FLINK_WORDS}the_graph_has_a_row_a_task",
+        "Enter goes upstream to what holds a task back": f"{FLINK_WORDS}the_graph_has_a_row_a_task",
+        "the channel's page say by how much": f"{FLINK_WORDS}watermarks_that_a_task_sends_later",
         "take the files from a named target of the configuration": f"{FLINK}rest.py::a_report_of_a_named_target",
     },
     "docs/attribution.md": {

@@ -127,12 +127,14 @@ def source_unreachable(facts: DiagnosisInput) -> Finding | None:
     Recognised by: requests to the source fail or time out, or the directory of `run files` is not there.
     What to do: check that the source runs, that this machine reaches it, and that the credentials are right.
     """
-    why, source, stale = broker_silent(facts), facts.snapshot.source, stale_part(facts) == "source-unreachable"
-    condition = facts.snapshot.condition
-    if stale and condition.directory_lost is not None:
-        return _directory_lost(facts, condition.directory_lost)
-    if not stale and (facts.snapshot.state != "partial" or why is None or condition.channels_left_out is not None):
+    stale = stale_part(facts) == "source-unreachable"
+    lost = facts.snapshot.condition.directory_lost
+    if stale and lost is not None:
+        return _directory_lost(facts, lost)
+    if not stale and not _is_broker_missing(facts):
         return None
+    why = broker_silent(facts)
+    source = facts.snapshot.source
     return Finding(
         severity="critical" if stale else "warning",
         size=0.0 if stale else float("inf"),
@@ -146,6 +148,12 @@ def source_unreachable(facts: DiagnosisInput) -> Finding | None:
         ],
         fixes=(CHECK_SOURCE,),
     )
+
+
+def _is_broker_missing(facts: DiagnosisInput) -> bool:
+    """Whether part of the target is unknown because its broker does not answer."""
+    is_partial = facts.snapshot.state == "partial" and facts.snapshot.condition.channels_left_out is None
+    return is_partial and broker_silent(facts) is not None
 
 
 def _directory_lost(facts: DiagnosisInput, lost: LostDirectory) -> Finding:

@@ -46,6 +46,9 @@ Offsets = dict[str, dict[str, int]]
 Positions = dict[TopicPartition, int]
 """The next offset to read, by topic and partition."""
 
+Ends = dict[TopicPartition, tuple[int, int | None]]
+"""The end of each partition, and the epoch of the leader that gave it; None: an old broker."""
+
 _EPOCHS_TOPIC = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
 CONNECT_MS = 8_000
 """Longest wait (ms) for an address: enough for a distant broker, short for a user."""
@@ -177,7 +180,8 @@ class Cluster:
                 raise UsageError(may_not_read(described["name"]))
             if described["error_code"] or not described["partitions"]:
                 continue
-            name, numbers = described["name"], sorted(part["partition_index"] for part in described["partitions"])
+            name = described["name"]
+            numbers = sorted(part["partition_index"] for part in described["partitions"])
             key = str(described["topic_id"]) if described.get("topic_id") else None
             may_read = "READ" in (described.get("authorized_operations") or ["READ"])
             existing[name] = Topic(name, key, [TopicPartition(name, number) for number in numbers], may_read)
@@ -199,8 +203,8 @@ class Cluster:
         """The end for a `read_committed` reader, by partition: the next offset."""
         return self._offsets(partitions, OffsetSpec.LATEST)
 
-    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int | None]]:
-        """The end as `latest`, and the epoch of the leader that gave it (None: an old broker), by partition."""
+    def ends(self, partitions: Iterable[TopicPartition]) -> Ends:
+        """The ends as `latest`, with the epochs of their leaders."""
         found = self._list(dict.fromkeys(partitions, OffsetSpec.LATEST))
         return {key: (value.offset, value.leader_epoch) for key, value in found.items()}
 
@@ -309,12 +313,13 @@ class Cluster:
 
 def _epochs_request(epochs: Positions) -> OffsetForLeaderEpochRequest:
     """The request for the ends of these epochs of partitions that one broker leads."""
-    of_topic, of_partition = _EPOCHS_TOPIC, _EPOCHS_TOPIC.OffsetForLeaderPartition
     topics = [
-        of_topic(
+        _EPOCHS_TOPIC(
             topic=topic,
             partitions=[
-                of_partition(partition=int(number), current_leader_epoch=-1, leader_epoch=epoch)
+                _EPOCHS_TOPIC.OffsetForLeaderPartition(
+                    partition=int(number), current_leader_epoch=-1, leader_epoch=epoch
+                )
                 for number, epoch in parts.items()
             ],
         )
@@ -360,7 +365,8 @@ def look_for_times(
     cluster: Cluster, partitions: list[TopicPartition], path: JsonPath, unit: TimeUnit = "auto"
 ) -> str | None:
     """As what times in the latest records are read, None without any; UsageError if no record has the field."""
-    peek, back = Peek(cluster.config), dict.fromkeys(partitions, _SAMPLED)
+    peek = Peek(cluster.config)
+    back = dict.fromkeys(partitions, _SAMPLED)
     try:
         tails = peek.tails(cluster.latest(partitions), cluster.earliest(partitions), back)
     finally:

@@ -9,7 +9,7 @@ records of an epoch end.
     the log now:          0 ............... 60 === 110           epoch 4 ends at 60, epoch 5 begins there
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from ..system.files import replace_file
-from .cluster import Cluster, Offsets, Positions, TopicPartition, offsets_of, positions_of
+from .cluster import Cluster, Ends, Offsets, Positions, TopicPartition, offsets_of, positions_of
 
 
 class LogState(NamedTuple):
@@ -40,20 +40,23 @@ class _Marks(Struct, frozen=True):
 
 
 class LogGuard:
-    """Compares logs with those that were read; `file` keeps what is known of them for a run that is resumed."""
+    """Compares logs with those that were read; a file at `place` keeps what is known of them for a resumed run."""
 
-    def __init__(self, file: Path) -> None:
-        self._file = file
+    def __init__(self, place: Callable[[], Path]) -> None:
+        self._place = place
         self._ids: dict[str, str] = {}
         self._epochs: Positions = {}
 
     def resume(self) -> bool:
         """Read what an earlier run knew; False if it left nothing that can be read."""
         try:
-            marks = msgspec.json.decode(self._file.read_bytes(), type=_Marks)
-            self._ids, self._epochs = marks.ids, positions_of(marks.epochs)
+            marks = msgspec.json.decode(self._place().read_bytes(), type=_Marks)
+            epochs = positions_of(marks.epochs)
         except (OSError, msgspec.DecodeError, ValueError):
-            self._ids, self._epochs = {}, {}
+            marks = _Marks({}, {})
+            epochs = Positions()
+        self._ids = marks.ids
+        self._epochs = epochs
         return bool(self._ids or self._epochs)
 
     def ids(self) -> dict[str, str]:
@@ -69,7 +72,7 @@ class LogGuard:
             if state.epoch is not None:
                 self._epochs[partition] = state.epoch
         if before != (self._ids, self._epochs):
-            replace_file(self._file, msgspec.json.encode(_Marks(self._ids, offsets_of(self._epochs))), sync=True)
+            replace_file(self._place(), msgspec.json.encode(_Marks(self._ids, offsets_of(self._epochs))), sync=True)
 
     def cuts(self, cluster: Cluster, states: Mapping[TopicPartition, LogState], read_to: Positions) -> Positions:
         """Where logs were cut below the position that they are read to; 0: the topic was recreated."""
@@ -96,7 +99,8 @@ class LogGuard:
 
         A log that has the epoch of before and reaches as far as it was read only grew.
         """
-        ends, asked = Positions(), Positions()
+        ends = Positions()
+        asked = Positions()
         for partition, state in states.items():
             before = self._epochs.get(partition)
             if before is None or state.epoch is None:
@@ -111,4 +115,9 @@ def log_states(cluster: Cluster, topics: list[str]) -> dict[TopicPartition, LogS
     """The logs of all existing partitions; RunError if the cluster does not answer."""
     existing = cluster.topics(topics)
     ends = cluster.ends(partition for topic in existing.values() for partition in topic.partitions)
-    return {p: LogState(existing[p.topic].id, epoch, end) for p, (end, epoch) in ends.items()}
+    return states_of({name: topic.id for name, topic in existing.items()}, ends)
+
+
+def states_of(ids: Mapping[str, str | None], ends: Ends) -> dict[TopicPartition, LogState]:
+    """The logs with these ends, of topics with these ids (by name)."""
+    return {p: LogState(ids.get(p.topic), epoch, end) for p, (end, epoch) in ends.items()}

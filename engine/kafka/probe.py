@@ -10,7 +10,7 @@ from ..snapshot import NoteCode
 from ..system import clock
 from ..system.errors import RunError
 from .client_settings import KafkaConfig
-from .cluster import Cluster, Positions, TopicPartition
+from .cluster import Cluster, Ends, Positions, TopicPartition
 
 EVERY_S = 1.0
 TOPICS_EVERY_S = 5.0
@@ -72,8 +72,8 @@ class Probe:
         """Begin to poll the cluster."""
         threading.Thread(target=self._watch, args=(config,), name="wmtop-kafka-probe", daemon=True).start()
 
-    def compare(self, cluster: Cluster) -> None:
-        """Called after each poll: whether the logs are still those that were read."""
+    def compare(self, cluster: Cluster, ends: Ends) -> None:
+        """Called with the ends of each poll: whether the logs are still those that were read."""
 
     def stop(self) -> None:
         """Stop polling."""
@@ -90,8 +90,7 @@ class Probe:
                     # A missing partition is looked up again at once: it is gone if two polls in a row miss it.
                     looked_s = time.monotonic() if self.there == frozenset(self._partitions) else float("-inf")
                 self._heard()
-                self._note_ends(self._latest(cluster))
-                self.compare(cluster)
+                self._look_at_ends(cluster)
                 if self.ends is not None and time.monotonic() - ahead_s > AHEAD_EVERY_S:
                     ahead_s = time.monotonic()
                     self._look_ahead(cluster, self.ends)
@@ -103,17 +102,22 @@ class Probe:
         if cluster is not None:
             cluster.close()
 
+    def _look_at_ends(self, cluster: Cluster) -> None:
+        """Ask for the ends; they are not known if a partition has just gone or has no leader: the next poll of the
+        topics shows which.
+        """
+        try:
+            found = cluster.ends(self._partitions)
+        except RunError:
+            self._note_ends(None)
+            return
+        self._note_ends({partition: end for partition, (end, _) in found.items()})
+        self.compare(cluster, found)
+
     def _note_ends(self, ends: Positions | None) -> None:
         self.ends = ends
         if ends is not None:
             self._history.append((_now_ms(), ends))
-
-    def _latest(self, cluster: Cluster) -> Positions | None:
-        """The ends; None if a partition has just gone or has no leader: the next poll of the topics shows which."""
-        try:
-            return cluster.latest(self._partitions)
-        except RunError:
-            return None
 
     def _look_at_topics(self, cluster: Cluster) -> list[TopicPartition]:
         topics = cluster.topics(self._topics)

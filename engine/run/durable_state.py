@@ -17,7 +17,7 @@ from ..feed.messages import decode_as
 from ..system.errors import RunError, UsageError, first_line
 from ..system.files import OUTPUTS, Existing, check_new, create, own_outputs, replace_file, try_lock_file
 from ..system.ownership import check_only_ours
-from ..watermarks.generators import belongs_to
+from ..watermarks.generators import SilentWatermarks, belongs_to
 from ..watermarks.monitor import Monitor, to_save
 from ..watermarks.settings import Settings
 from ..watermarks.window_operator import Firing
@@ -183,9 +183,9 @@ class StateDirectory:
         `change` makes a source's new line of its old one. Save a state with the digest, then `finish_rewind`: a crash
         in between leaves either the old offsets or the new ones.
         """
-        head, lines = (self._offset_log(batch) or b"").decode().split("\n"), []
-        head, lines = head[:2], [change(line) if line.strip() else line for line in head[2:]]
-        content = "\n".join([*head, *lines])
+        lines = (self._offset_log(batch) or b"").decode().split("\n")
+        of_sources = [change(line) if line.strip() else line for line in lines[2:]]
+        content = "\n".join([*lines[:2], *of_sources])
         try:
             replace_file(self._rewind_file, msgspec.json.encode(_Rewind(batch, content)), sync=True)
         except OSError as error:
@@ -281,7 +281,8 @@ class StateDirectory:
             raise UsageError(f"{self._misfit()}: its settings in force are not those of this command", code="settings")
         # A state decides no strategy: a user's generator in it would be unpickled, and that runs code.
         for channel in state.monitor.channels:
-            if not belongs_to(channel.generator, asked):
+            is_removed = channel.left == "removed" and isinstance(channel.generator, SilentWatermarks)
+            if not is_removed and not belongs_to(channel.generator, asked):
                 raise UsageError(
                     f"{self._misfit()}: a generator in its state is not of --strategy {asked.strategy}",
                     code="generator",

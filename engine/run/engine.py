@@ -218,18 +218,12 @@ class Engine:
             while not self._host.stopping.is_set():
                 if gap_ms := looks.note(clock.now_ms(), BEAT_S):
                     run.note_suspended(gap_ms)
-                ended, error = watch.done, watch.error
+                ended = watch.done
+                error = watch.error
                 if self._drain(0 if ended or error else BEAT_S):
                     last = time.monotonic()
-                try:
-                    self._raise_if_jvm_died(error)
-                    if error is not None:
-                        raise error
-                except Exception:
-                    if self._host.stopping.is_set():  # a signal to the whole process group has ended the JVM as well
-                        return
-                    raise
-                if ended:
+                self._raise_unless_stopping(error)
+                if ended or self._host.stopping.is_set():
                     return
                 if watch.began and time.monotonic() - last >= SNAPSHOT_EVERY_S:
                     last = time.monotonic()
@@ -240,6 +234,18 @@ class Engine:
                         self._host.show_start(*self._jvm_notes(hung_ms), condition=self._condition(hung_ms))
         finally:
             watch.stop()
+
+    def _raise_unless_stopping(self, error: Exception | None) -> None:
+        """Raise `error`, or that the JVM died; nothing while stopping: a signal to the whole process group has ended
+        the JVM as well.
+        """
+        try:
+            self._raise_if_jvm_died(error)
+            if error is not None:
+                raise error
+        except Exception:
+            if not self._host.stopping.is_set():
+                raise
 
     def _publish_between_batches(self, run: Run, silent_s: float) -> None:
         """Publish a snapshot, which may be old (a batch is running), with what the source reports now."""

@@ -15,7 +15,6 @@ from py4j.protocol import Py4JError  # pyright: ignore[reportMissingTypeStubs]
 
 from ..kafka.log_guard import LogCutError
 from ..snapshot import Snapshot
-from ..system import clock
 from ..system.errors import RunError
 from ..system.files import Existing
 from ..verdict.evidence import Evidence
@@ -31,6 +30,7 @@ from .groups import Levels
 from .jvm import QueryFailures, SparkError, reason_of
 from .late_output import late_output_of
 from .observe import Observer, RunProgress, SourceChannels, explained_from
+from .run_clock import RunClock
 from .session import forget_sockets
 from .sources.base import Batch, Source
 from .sources.kafka_progress import rewound
@@ -73,18 +73,13 @@ class Run:
         self._on_batch = on_batch
         saved = state.load(source.identity(), asked)
         self.resumed = saved is not None
-        self.monitor: Monitor = saved.monitor if saved else new_monitor(asked)
+        self.monitor = _monitor_of(source, asked, saved)
         self._digest = saved.offsets_digest if saved else None
         known_bytes = saved.firings_bytes if saved else 0
         self._firings = FiringsFile(firings, known_bytes, existing) if firings else None
         from_kafka = source.describe().kind == "kafka"
         self.late_output = late_output_of(late_output, state.path, saved, force=force, from_kafka=from_kafka)
-        self.monitor.explain = explained_from(self.monitor, source.more.explain, resumed=self.resumed)
-        self.monitor.history.beat_of = "run" if source.clock is None else "replay"
-        self._ahead_ms = 0
-        """How far the time of the saved state was ahead of this machine's: the run counts on from there."""
-        self._suspended: list[int] = []
-        """How long (ms) the process was suspended, not yet left out."""
+        self._clock = RunClock()
         if source.planner is not None:
             source.planner.resume(self.monitor.batch)
         self._lock = threading.RLock()
@@ -117,11 +112,12 @@ class Run:
 
     def start(self) -> None:
         """Start the loaded query from the saved state."""
-        source, monitor = self._source, self.monitor
+        source = self._source
+        monitor = self.monitor
         if source.clock is not None:
             source.clock.resume(monitor.rows, monitor.now_ms)
         elif monitor.now_ms is not None:
-            self._ahead_ms = max(0, monitor.now_ms - clock.now_ms())
+            self._clock.resume(monitor.now_ms)
             # Downtime is paused time: it must not make a channel idle.
             now = self._clock_ms()
             monitor.exclude(max(0, now - monitor.now_ms), now)
@@ -183,7 +179,8 @@ class Run:
 
     def _begin_again(self) -> None:
         """Stop the query, whose logs were cut, and start it where they continue."""
-        query, self._query = self._query, None
+        query = self._query
+        self._query = None
         if query is not None:
             query.stop()  # without the lock: a batch may have it, and ends with an error
         with self._lock:
@@ -197,7 +194,8 @@ class Run:
 
         `keep_planned`: unless no log was cut.
         """
-        progress, batch = self._source.progress, self.monitor.batch
+        progress = self._source.progress
+        batch = self.monitor.batch
         if progress is None:
             return
         try:
@@ -225,7 +223,7 @@ class Run:
         with self.looking(0) as monitor:
             if monitor is None or self.failure is not None:
                 return  # a batch runs, or has failed and may be half applied: none of it is saved
-            self._leave_out_suspended()
+            self._clock.leave_out_suspended(monitor)
             now = self._owed_until()
             if now is None:
                 return
@@ -265,34 +263,27 @@ class Run:
     @property
     def wall_ms(self) -> int:
         """The wall clock of this run (epoch ms): it never goes back, and jumps at no step of the machine's."""
-        return clock.now_ms() + self._ahead_ms
+        return self._clock.now_ms
 
     @property
     def machine_ahead_ms(self) -> int:
         """How far (ms) the machine's clock is ahead of `wall_ms`, since it was set or the state was saved."""
-        return clock.set_by_ms() - self._ahead_ms
+        return self._clock.machine_ahead_ms
 
     def note_suspended(self, ms: int) -> None:
         """Note that the process did nothing for `ms`: a stop, for the idle timers and the verdict."""
         if self._source.clock is None:
-            self._suspended.append(ms)
-
-    def _leave_out_suspended(self) -> None:
-        """The same, once the monitor is free."""
-        while self._suspended and self.monitor.now_ms is not None:
-            ms = self._suspended.pop()
-            self.monitor.exclude(ms, self._clock_ms())
-            self.monitor.history.leave_out(ms)
+            self._clock.note_suspended(ms)
 
     def judged(self, snapshot: Snapshot, unread: Unread | None) -> Snapshot:
         """The snapshot with its verdict, given the unread records (None: there never are any, or not known) and, by its
         state, whether the source does not answer; does not wait for the JVM.
         """
-        self._leave_out_suspended()
+        self._clock.leave_out_suspended(self.monitor)
         # A source that does not count its records: 0 if nothing is unread, None if that is not known.
-        source, planner = self._source, self._source.planner
+        planner = self._source.planner
         waits = self._was_waiting and (planner is None or planner.all_read)
-        is_all_read = 0 if source.clock is not None or waits else None
+        is_all_read = 0 if self._source.clock is not None or waits else None
         evidence = Evidence(
             unread=unread.records if unread is not None else is_all_read,
             record_ms=self.monitor.history.record_ms,
@@ -347,7 +338,8 @@ class Run:
         elif self._observer is not None:
             with suppress(Py4JError, OSError):
                 self._observer.frame.sparkSession.sparkContext.cancelAllJobs()
-        query, self._query = self._query, None
+        query = self._query
+        self._query = None
         if query is not None:
             with suppress(Py4JError, OSError):  # a JVM that died has stopped it
                 query.stop()
@@ -397,29 +389,11 @@ class Run:
                 self.failure = RunError("records came from channels that their source had reported as read to the end")
                 raise self.failure
             try:
-                self._leave_out_suspended()
                 time_ms = self._batch_time(batch)
-                self._finish_channels(time_ms)
-                ahead_ms = max(0, self.machine_ahead_ms)
-                levels = Levels(self.monitor.window_level, self.monitor.window_w0, time_ms, ahead_ms)
                 ends = self._state.source_offsets(batch) if planned is None else [str(planned)]
-                observation = self._observe(frame, batch, levels, ends)
-                self._confirm(observation, ends)
-                progress = self._source.progress
-                if time_ms is not None:
-                    unread = None if progress is None else progress.unread_after(ends, time_ms)
-                    self._channels.keep_timers(time_ms, unread)
-                    self._channels.register(time_ms)
-                before = self.monitor.rows
-                firings = self.monitor.apply(observation)
-                self.progress.note_rows(batch, self.monitor.rows - before)
-                if progress is not None:
-                    progress.applied(ends)
-                firings += self._channels.retire(self.monitor.now_ms, self.progress)
-                self._channels.balance()
-                self._failures.batch_applied()
-                self._digest = self._state.offsets_digest(batch)
-                self._save(firings)
+                observation = self._read(frame, batch, time_ms, ends)
+                self._keep_timers(time_ms, ends)
+                self._save_applied(observation, ends)
             except Exception as error:
                 self.failure = None if self._stopping or error is self._failures.read_error else error
                 raise
@@ -427,6 +401,37 @@ class Run:
             if batch % _FORGET_EVERY == 0:
                 forget_sockets(frame.sparkSession)
             self._on_batch()
+
+    def _read(self, frame: "DataFrame", batch: int, time_ms: int | None, ends: list[str]) -> BatchObservation:
+        """What is in a batch up to `ends`, at the watermark it begins with; nothing of it is applied."""
+        self._clock.leave_out_suspended(self.monitor)
+        self._finish_channels(time_ms)
+        ahead_ms = max(0, self.machine_ahead_ms)
+        levels = Levels(self.monitor.window_level, self.monitor.window_w0, time_ms, ahead_ms)
+        observation = self._observe(frame, batch, levels, ends)
+        self._confirm(observation, ends)
+        return observation
+
+    def _keep_timers(self, time_ms: int | None, ends: list[str]) -> None:
+        """A channel of which records stay unread is not quiet; nothing in a replay, where `time_ms` is None."""
+        if time_ms is None:
+            return
+        progress = self._source.progress
+        self._channels.keep_timers(time_ms, None if progress is None else progress.unread_after(ends, time_ms))
+        self._channels.register(time_ms)
+
+    def _save_applied(self, observation: BatchObservation, ends: list[str]) -> None:
+        """Let the monitor, and what counts along, see a batch that was read; it is durable then."""
+        before = self.monitor.rows
+        firings = self.monitor.apply(observation)
+        self.progress.note_rows(observation.batch, self.monitor.rows - before)
+        if self._source.progress is not None:
+            self._source.progress.applied(ends)
+        firings += self._channels.retire(self.monitor.now_ms, self.progress)
+        self._channels.balance()
+        self._failures.batch_applied()
+        self._digest = self._state.offsets_digest(observation.batch)
+        self._save(firings)
 
     def _planned_end(self, frame: "DataFrame", batch: int) -> int | None:
         """Where the next batch of a `BatchPlanner` ends, once it has something to read; None: Spark planned it."""
@@ -470,7 +475,8 @@ class Run:
             return None
         if self._source.planner is not None:
             return self._clock_ms()
-        now_ms, fixed_ms = self._clock_ms(), self._state.batch_time_ms(batch)  # by the JVM, on the machine's clock
+        now_ms = self._clock_ms()
+        fixed_ms = self._state.batch_time_ms(batch)  # by the JVM, on the machine's clock
         return now_ms if fixed_ms is None else min(fixed_ms - self.machine_ahead_ms, now_ms)
 
     def _save(self, firings: list[Firing]) -> None:
@@ -486,3 +492,11 @@ class Run:
                 monitor=self.monitor,
             )
         )
+
+
+def _monitor_of(source: Source, asked: Settings, saved: SavedState | None) -> Monitor:
+    """The saved monitor, or a new one, with what does not come from the state."""
+    monitor = saved.monitor if saved else new_monitor(asked)
+    monitor.explain = explained_from(monitor, source.more.explain, resumed=saved is not None)
+    monitor.history.beat_of = "run" if source.clock is None else "replay"
+    return monitor

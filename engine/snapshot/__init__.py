@@ -221,6 +221,11 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
         return self.target.siblings if isinstance(self.target, SparkQuery) else None
 
     @property
+    def chain(self) -> Chain:
+        """The chain; one without hops for another kind of target."""
+        return self.target if isinstance(self.target, Chain) else _NO_CHAIN
+
+    @property
     def clocks(self) -> list[Clock]:
         """The clocks of a Kafka Streams application; other targets have one watermark instead."""
         return self.target.clocks if isinstance(self.target, KafkaStreams) else []
@@ -233,4 +238,5 @@ class Snapshot(CommonPart, frozen=True, kw_only=True):
 
 _NO_RUN = OwnRun()
 _NO_SPARK = SparkProgress()
+_NO_CHAIN = Chain([], [])
 _NO_JOB = FlinkJob("", "", "UNKNOWN", None, [])

@@ -36,7 +36,7 @@ def held_since(
     """The holder with the time since which it holds: that of the look before if it held then, else now.
 
     `was_watched`: the look before would have shown a holder, so that one of which it shows none begins now; else it
-    may have held for longer (`at_least`). `of_cause`: with another cause a holder begins anew.
+    may have held for longer (`at_least`). `of_cause`: with another cause a holder begins again.
 
     >>> first = held_since(Holder("a", 0, "behind"), None, 100, was_watched=False)
     >>> second = held_since(Holder("a", 0, "quiet"), first, 200, was_watched=True)

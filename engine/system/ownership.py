@@ -79,7 +79,8 @@ def _others_write(path: Path, status: os.stat_result) -> bool:
 def _is_own_group(gid: int) -> bool:
     """Whether it is the group that many systems make for each user: of the same name, and without another member."""
     try:
-        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+        user = pwd.getpwuid(os.geteuid())
+        group = grp.getgrgid(gid)
     except KeyError:
         return False
     is_own = user.pw_gid == gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}

@@ -87,18 +87,26 @@ class TargetClock:
         return self.offset.is_measured and (by_files_ms is not None or len(self._appeared) > 1)
 
     def _measured(self, by_files_ms: int | None) -> Offset:
-        bounds, number = _agreed(self._appeared)
-        if bounds is not None:
-            if bounds.least > MIN_SKEW_MS or (bounds.most < -MIN_SKEW_MS and number > 1):
-                return Offset(bounds.least)
-            if bounds.most >= -MIN_SKEW_MS and bounds.most - bounds.least <= 2 * MIN_SKEW_MS:
-                return Offset()
+        by_stamps = _offset_by_stamps(self._appeared)
+        if by_stamps is not None:
+            return by_stamps
         at_least_ms = MIN_SKEW_MS if self._newest_ms is None else self._at_least_ms
         if by_files_ms is not None and by_files_ms >= at_least_ms - SETTLED_MS:
             return Offset(by_files_ms if abs(by_files_ms) > MIN_SKEW_MS else 0)
         if self._newest_ms is not None and at_least_ms > MIN_SKEW_MS:
             return Offset(at_least_ms, is_measured=False)
         return self.offset if self.offset.is_measured else Offset()
+
+
+def _offset_by_stamps(appeared: Iterable[_Bounds]) -> Offset | None:
+    """The offset by stamps that appeared; None: they leave it open."""
+    bounds, number = _agreed(appeared)
+    if bounds is None:
+        return None
+    if bounds.least > MIN_SKEW_MS or (bounds.most < -MIN_SKEW_MS and number > 1):
+        return Offset(bounds.least)
+    is_narrow = bounds.most - bounds.least <= 2 * MIN_SKEW_MS
+    return Offset() if is_narrow and bounds.most >= -MIN_SKEW_MS else None
 
 
 def _agreed(appeared: Iterable[_Bounds]) -> tuple[_Bounds | None, int]:

@@ -297,7 +297,8 @@ class Follower(Generic[Facts]):
         `answered_ms`: when the poll ended (`clock`, epoch ms; None: just now); `every_s`: how often it is polled, if
         more seldom than the target asks for.
         """
-        now_ms, every_s = clock.now_ms(), max(every_s, self._target.every_s)
+        now_ms = clock.now_ms()
+        every_s = max(every_s, self._target.every_s)
         answered_ms = now_ms if answered_ms is None else answered_ms
         after_gap = answered_ms != self._answered_ms and self._looks.note(answered_ms, every_s) > 0
         self._answered_ms = answered_ms

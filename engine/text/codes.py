@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from datetime import UTC
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..snapshot import Cause, ChannelState, OperatorKind, Snapshot, WindowsUnknownCode
 from ..snapshot.kinds.flink_job import FlinkVertex
@@ -207,16 +206,6 @@ CAUSES: dict[Cause, CauseWords] = {
         "no consumer in the group", "is read by no consumer", "are read by no consumer", "no consumer in the group"
     ),
 }
-FLINK_CAUSES: dict[Cause, CauseWords] = {
-    **CAUSES,
-    "paused": replace(
-        CAUSES["paused"],
-        sentence="paused by watermark alignment",
-        ends_with="the slower sources catching up (watermark alignment)",
-    ),
-    "in_flight": replace(CAUSES["in_flight"], sentence="no channel holds it back: records wait before a busy operator"),
-}
-"""The same for a Flink job."""
 
 CHANNEL_STATES: dict[ChannelState, StateWords] = {
     "active": StateWords("active", "is active"),

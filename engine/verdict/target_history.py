@@ -57,7 +57,8 @@ class TargetHistory:
         `after_gap`: before this look there was none for much longer than usual.
         """
         self._interrupted = self._interrupted or after_gap
-        snapshot, evidence = picture.snapshot, picture.evidence
+        snapshot = picture.snapshot
+        evidence = picture.evidence
         if snapshot.now_ms is None:
             return replace(snapshot, verdict=Verdict("unknown", reason=snapshot.verdict.reason))
         if evidence is None:
@@ -90,7 +91,8 @@ class TargetHistory:
         else:
             self._interrupted = True
         self._see_beat(evidence, now)
-        before, self._tasks = self._tasks, {}
+        before = self._tasks
+        self._tasks = {}
         unused = set(before.values())
         verdicts: list[Verdict] = []
         for task in tasks:
@@ -145,7 +147,8 @@ class TargetHistory:
             history.moved_ms = None
 
     def _see(self, snapshot: Snapshot, evidence: Evidence, now: int) -> None:
-        history, level = self._history, snapshot.level
+        history = self._history
+        level = snapshot.level
         history.beat_of = evidence.beat or history.beat_of
         if evidence.keeps_watermark:
             self._see_restart(evidence.restarted_ms, level.watermark_ms)
@@ -165,8 +168,9 @@ class TargetHistory:
     def _beats(self, evidence: Evidence) -> int:
         """How many beats there were since the last look, as far as it shows them."""
         if evidence.offsets is not None:
-            before, self._offsets = self._offsets, evidence.offsets
-            return int(before not in (None, evidence.offsets))
+            offsets = self._offsets
+            self._offsets = evidence.offsets
+            return int(offsets not in (None, evidence.offsets))
         if evidence.beat == "sample":
             return 1
         before = self._batch
@@ -188,7 +192,8 @@ class TargetHistory:
             return False
         if self._counted_since_ms is None:
             self._counted_since_ms = now
-        before, self._counted = self._counted, evidence.counted
+        before = self._counted
+        self._counted = evidence.counted
         return before is not None and evidence.counted > before
 
     def _last_record(self, evidence: Evidence, settings: Settings, now: int) -> int | UnsetType | None:

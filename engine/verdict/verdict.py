@@ -16,8 +16,6 @@ MAX_NAMED = 3
 
 def judged(snapshot: Snapshot, history: WatermarkHistory, evidence: Evidence) -> Snapshot:
     """The snapshot with its verdict, the age of its watermark, and the causes that follow from the verdict."""
-    if snapshot.now_ms is not None:
-        history.see_unread(snapshot.now_ms, evidence.unread, evidence.unread_since_ms)
     found = verdict(history, snapshot, evidence)
     level, blockers = snapshot.level, snapshot.blockers
     holder = level.holder
@@ -49,6 +47,7 @@ def verdict(history: WatermarkHistory, snapshot: Snapshot, evidence: Evidence) -
     now = snapshot.now_ms
     if now is None:
         return Verdict("unknown", reason=Reason(evidence.lost or "starting"))
+    history.see_unread(now, evidence.unread, evidence.unread_since_ms)
     patience = history.patience(snapshot.settings)
     name, reason, began_ms = _condition(history, snapshot, evidence, now, patience)
     if history.verdict != name:
@@ -95,7 +94,7 @@ def _not_advancing(snapshot: Snapshot, evidence: Evidence, now: int, patience: i
         return "waiting", Reason("paused")
     holders, last, unread = held_by(snapshot.blockers), evidence.record_ms, evidence.unread
     if isinstance(last, int) and now - last <= patience:
-        raised = evidence.frozen_by_lateness_ms or _frozen_by_lateness_ms(snapshot, patience)
+        raised = _frozen_by_lateness_ms(snapshot, evidence, patience)
         if raised is not None:
             return "waiting", Reason("lateness_raised", ms=raised)
         return "stalled", Reason("records_come", channels=holders)
@@ -109,8 +108,10 @@ def _not_advancing(snapshot: Snapshot, evidence: Evidence, now: int, patience: i
     return "waiting", Reason(code, ms=None if last is None else now - last)
 
 
-def _frozen_by_lateness_ms(snapshot: Snapshot, patience: int) -> int | None:
+def _frozen_by_lateness_ms(snapshot: Snapshot, evidence: Evidence, patience: int) -> int | None:
     """How far (event time) a raised lateness alone holds the watermark back; None: something else does."""
+    if evidence.frozen_by_lateness_ms:
+        return evidence.frozen_by_lateness_ms
     level, lateness = snapshot.level.watermark_ms, snapshot.settings.lateness_ms
     parts = [
         (view.at_zero_lateness_ms, view.quiet_ms)

@@ -1,12 +1,16 @@
 """Whether a log is the one that was read, by its topic's id, its leader's epoch and its end: without a broker."""
 
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from wmtop.engine.kafka.cluster import Cluster, Positions, TopicPartition
+from wmtop.engine.kafka.client_settings import KafkaConfig
+from wmtop.engine.kafka.cluster import Cluster, Ends, Positions, Topic, TopicPartition
 from wmtop.engine.kafka.log_guard import LogGuard, LogState
-from wmtop.engine.run.sources.kafka_progress import rewound
+from wmtop.engine.run.sources.kafka import Kafka
+from wmtop.engine.run.sources.kafka_progress import KafkaColumns, KafkaProgress, rewound
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -30,7 +34,7 @@ def cuts(guard: LogGuard, state: LogState, read_to: int, ends: dict[int, int] | 
 @pytest.fixture
 def guard(tmp_path: Path) -> LogGuard:
     """One that knows partition 0 in epoch 4 of the topic `a`."""
-    guard = LogGuard(tmp_path / "logs.json")
+    guard = LogGuard(lambda: tmp_path / "logs.json")
     assert not guard.resume()
     guard.accept({P: LogState("a", 4, 100)})
     return guard
@@ -79,17 +83,72 @@ def test_a_batch_that_was_read_across_a_change_of_leader(guard: LogGuard, epoch_
 
 def test_a_resumed_run_compares_with_what_it_read_before(guard: LogGuard, tmp_path: Path) -> None:
     guard.accept({Q: LogState("a", 9, 5)})
-    again = LogGuard(tmp_path / "logs.json")
+    again = LogGuard(lambda: tmp_path / "logs.json")
     assert again.resume()
     assert again.ids() == {"t": "a"}
     assert cuts(again, LogState("a", 5, 110), 100, {4: 60}) == {P: 60}
     again.accept({P: LogState("a", 5, 110)})
     assert cuts(again, LogState("a", 5, 110), 110) == {}
     (tmp_path / "logs.json").write_text("{")
-    assert not LogGuard(tmp_path / "logs.json").resume()
+    assert not LogGuard(lambda: tmp_path / "logs.json").resume()
 
 
 def test_a_line_of_the_offset_log_gets_the_new_positions() -> None:
     assert rewound('{"t":{"1":7,"0":5}}', {P: 3, TopicPartition("u", 0): 1}) == '{"t":{"0":3,"1":7}}'
     assert rewound('{"t":{"1":7}}', {P: 3}) == '{"t":{"1":7}}'
     assert rewound('{"logOffset":4}', {P: 3}) == '{"logOffset":4}'
+
+
+class Logs(Epochs):
+    """A cluster with one partition, which has this state now."""
+
+    def __init__(self, state: LogState, epoch_ends: dict[int, int]) -> None:
+        super().__init__({P: epoch_ends})
+        self._state = state
+        self.looked = 0
+
+    def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        self.looked += 1
+        return {"t": Topic("t", self._state.topic_id, [P])}
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> Ends:
+        return {P: (self._state.end, self._state.epoch)}
+
+
+@pytest.mark.parametrize(
+    ("polled", "now", "epoch_ends", "rewinds", "due", "looked"),
+    [
+        ((900, 4), LogState("a", 4, 900), {}, False, False, 0),  # it only grew
+        ((110, 5), LogState("a", 5, 110), {4: 100}, False, False, 0),  # another leader, with all that was read
+        ((60, 4), LogState("a", 4, 60), {4: 60}, False, True, 1),
+        ((110, 5), LogState("a", 5, 110), {4: 60}, False, True, 1),
+        ((60, 0), LogState("b", 0, 60), {}, False, True, 1),  # recreated since the topics were looked at
+        ((60, 0), LogState("b", 0, 60), {}, True, False, 1),  # the same, of which the reader takes care
+        ((90, None), LogState("a", None, 100), {}, False, False, 1),  # a batch was applied after the poll
+    ],
+)
+def test_the_probe_looks_at_the_logs_again_only_where_its_poll_shows_a_cut(
+    guard: LogGuard,
+    polled: tuple[int, int | None],
+    now: LogState,
+    epoch_ends: dict[int, int],
+    rewinds: bool,
+    due: bool,
+    looked: int,
+) -> None:
+    progress = KafkaProgress(["t"], print, print, channels_are_partitions=True, once=False, guard=guard)
+    progress.reader_rewinds = rewinds
+    progress.read_to = {P: 100}
+    logs = Logs(now, epoch_ends)
+    progress.compare(cast("Cluster", logs), {P: polled})
+    assert (progress.is_rewind_due, logs.looked) == (due, looked)
+
+
+def test_the_file_of_a_source_that_was_not_prepared_has_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    source = Kafka(KafkaConfig("localhost:1"), ["t"], KafkaColumns(), max_drift_ms=1_000, directory=None)
+    assert list(tmp_path.iterdir()) == []
+    source.close()
+    assert list(tmp_path.iterdir()) == []

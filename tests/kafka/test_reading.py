@@ -122,7 +122,7 @@ def test_a_malformed_record_is_shown(
 
 
 def progress_of(topics: list[str]) -> KafkaProgress:
-    guard = LogGuard(Path("/nonexistent"))
+    guard = LogGuard(lambda: Path("/nonexistent"))
     return KafkaProgress(topics, print, print, channels_are_partitions=True, once=True, guard=guard)
 
 

@@ -102,7 +102,7 @@ def test_a_kafka_source_tries_again_for_as_long_as_its_cluster_does_not_answer()
     """With longer and longer pauses, and one note; a cluster that answers gets three tries."""
     notes: list[str] = []
     note: TakeNote = lambda code, **args: notes.append(code)  # noqa: E731
-    guard = LogGuard(Path("/nonexistent"))
+    guard = LogGuard(lambda: Path("/nonexistent"))
     ahead: LookAhead = lambda cluster, ends: None  # noqa: E731
     retries = KafkaProgress(["t"], note, ahead, channels_are_partitions=True, once=False, guard=guard)
     assert [retries.retry_after_s(failures, "refused") for failures in range(1, 5)] == [1, 2, 4, None]

@@ -135,6 +135,31 @@ def test_a_generator_of_another_strategy_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "state", asked)
 
 
+@pytest.mark.parametrize(
+    "asked", [Settings(), replace(Settings(), strategy="bounded-legacy")], ids=["bounded", "legacy"]
+)
+def test_a_run_that_has_lost_a_channel_resumes(tmp_path: Path, asked: Settings) -> None:
+    """A partition or topic was deleted: its channel keeps its number, and a generator that emits nothing."""
+    monitor = new_monitor(asked)
+    monitor.add_channels(["gone", "stays"], 0)
+    monitor.remove_channels(["gone"], 1)
+    save(tmp_path / "state", monitor, asked)
+    state = load(tmp_path / "state", asked)
+    assert state is not None
+    assert [channel.left for channel in state.monitor.channels] == ["removed", None, None]
+
+
+def test_a_lost_channel_hides_no_pickled_generator(tmp_path: Path, marker: Path) -> None:
+    monitor = monitor_of(Settings())
+    monitor.add_channels(["stays"], 0)
+    monitor.remove_channels(["a"], 1)
+    monitor.channels[0].generator = CustomGenerator(pickle.dumps(Bomb(marker)))
+    save(tmp_path / "state", monitor)
+    with refused(UsageError, "generator", tmp_path / "state"):
+        load(tmp_path / "state")
+    assert not marker.exists()
+
+
 @pytest.mark.parametrize("name", ["", "state.json", "lock", "checkpoint/commits/0"])
 def test_what_is_another_users_is_refused(directory: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     path = directory / name

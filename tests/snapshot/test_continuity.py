@@ -61,8 +61,8 @@ def test_the_same_channel_keeps_its_time_and_whether_that_is_a_lower_bound(at_le
     assert now == Holder("a", FIRST, "quiet", 3, at_least)  # cause and instance are those of now
 
 
-def test_another_cause_begins_anew_only_where_a_holder_is_one_of_its_cause() -> None:
+def test_another_cause_begins_again_only_where_a_holder_is_one_of_its_cause() -> None:
     before = Holder("a", FIRST, "behind", at_least=True)
-    anew = held_since(holder("a", "quiet"), before, SECOND, was_watched=True, of_cause=True)
-    assert anew == Holder("a", SECOND, "quiet")
+    again = held_since(holder("a", "quiet"), before, SECOND, was_watched=True, of_cause=True)
+    assert again == Holder("a", SECOND, "quiet")
     assert held_since(holder("a"), before, SECOND, was_watched=True, of_cause=True) == before

@@ -22,8 +22,8 @@ from wmtop.engine.snapshot import Other, OtherFact, SourceView
 from wmtop.engine.targets.plugin import snapshot_of_channels
 from wmtop.engine.text.formatting import UNKNOWN
 from wmtop.tui.words.check import parse_fail_if
-from wmtop.tui.words.presenter import presenter_of
-from wmtop.tui.words.watermark import fact_text
+from wmtop.tui.words.kinds import presenter_of
+from wmtop.tui.words.kinds.plugin import fact_text
 
 PAGE = Path(__file__).parents[2] / "docs" / "plugins.md"
 MINUTE, HOUR = 60_000, 3_600_000

@@ -1,7 +1,6 @@
 """`wmtop advise` and `wmtop preview`: the recommended lateness and idle timeout; what another one would do now."""
 
 import json as std_json
-import shlex
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -20,6 +19,7 @@ from ...engine.text.formatting import NO_DATA, clean, counted, duration, setting
 from ...engine.text.job_lines import lines_in_jobs
 from ...engine.verdict.preview import AppliedNow, applied_now
 from ..words import preview as from_start
+from ..words.kinds import presenter_of
 from ..words.lateness import FLINKS_RULE, LINE_NAMES, advice_lines, cause_lines
 from .names import target_argument
 from .options import (
@@ -69,7 +69,7 @@ def advise(
     snapshot = look.snapshot
     found = _advice(snapshot, target, share, horizon)
     if found is None:
-        why = _no_evidence(member, snapshot)
+        why = presenter_of(snapshot).no_advice(clean(member.name), member.target, recorded=is_recording(member.target))
         nothing = msgspec.to_builtins(recommendation(snapshot, share))
         missing = {"target": target, "lateness_ms": None, "recommendation": nothing, "why": why}
         print(std_json.dumps(missing) if json else "\n".join(why))
@@ -137,42 +137,6 @@ def _text(title: str, snapshot: Snapshot, found: Advice, lines: dict[str, str]) 
         yield from (f"  {LINE_NAMES[kind]:<{width}}  {line}" for kind, line in lines.items())
         if len(snapshot.channels) > 1 and not snapshot.one_clock:
             yield FLINKS_RULE
-
-
-def _no_evidence(member: Member, snapshot: Snapshot) -> list[str]:
-    """Why there is no advice, and a command that collects the evidence."""
-    from ...engine.targets.open import kind_at
-
-    target, reported = member.target, clean(member.name)
-    kind = kind_at(target)
-    if kind == "topic":
-        bootstrap, _, topic = target.partition("://")[2].partition("/")
-        return [
-            f"{reported}: only positions are known of a topic, not how late its records are. Read it once:",
-            f"  wmtop run kafka {shlex.quote(bootstrap)} {shlex.quote(topic)} --time PATH --once --record {topic}.rec",
-            f"  wmtop advise {topic}.rec --horizon all",
-        ]
-    if kind == "flink":
-        return [
-            f"{reported}: Flink's REST API does not report how late records are. Read the job's input once:",
-            "  wmtop run kafka BOOTSTRAP TOPIC --time PATH --once --record input.rec",
-            "  wmtop advise input.rec --horizon all",
-        ]
-    if snapshot.is_attached:
-        return [
-            f"{reported}: how late the records of this query are is not known from outside. Add two lines to its job:",
-            "  from wmtop.engine import publish, tap",
-            '  publish(spark); events = tap(events, "event_time", channel="partition")   # before withWatermark',
-            "  then: wmtop advise NAME. Or replay its data: wmtop run replay FILE… --time COL --once --record run.rec",
-        ]
-    if snapshot.totals.records:
-        strategy = snapshot.settings.strategy
-        return [
-            f"{reported}: no what-if: the strategy {strategy} has no lateness. "
-            "Run the same input with --strategy bounded"
-        ]
-    recorded = is_recording(target)
-    return [f"{reported}: no records yet{'' if recorded else '; try again later'}"]
 
 
 def preview(

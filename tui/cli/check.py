@@ -15,7 +15,7 @@ from msgspec import Struct
 from ...engine.doctor import RULES, Meaning, meaning_of
 from ...engine.doctor import explain as in_words
 from ...engine.feed.messages import Header, json_of
-from ...engine.snapshot import Chain, Snapshot
+from ...engine.snapshot import Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.system.errors import RunError, UsageError, first_line, unexpected
 from ...engine.targets import READER_THREAD
@@ -24,11 +24,9 @@ from ...engine.targets.target import NO_OPTIONS, TargetOptions
 from ...engine.text.formatting import DAY, MINUTE, clean, duration, stamp
 from ...engine.verdict.alerts import LOST_AFTER_MS
 from ...engine.verdict.blame import held_back_by
-from ..words.chain import headline
 from ..words.check import (
     BAD,
     FACTS,
-    AtLeast,
     Checked,
     CheckedFinding,
     CheckInput,
@@ -40,6 +38,8 @@ from ..words.check import (
     reason_of,
     table,
 )
+from ..words.fact_values import AtLeast
+from ..words.kinds import presenter_of
 from ..words.recent import Recent
 from ..words.spans import fitted
 from ..words.verdict import verdict_line
@@ -236,12 +236,13 @@ def _unknown(target: str, reason: str) -> Checked:
 def result_of(target: str, look: Look, expression: Expression | None, fail_on: Collection[str] | None) -> Checked:
     given = look.given()
     said = [in_words(finding, given.snapshot, None) for finding in given.findings]
-    facts, target_part = facts_of(given), given.snapshot.target
+    facts = facts_of(given)
+    headline = presenter_of(given.snapshot).headline()
     outcome = None if expression is None else evaluate(expression, given)
     return Checked(
         target=target,
         verdict=given.verdict,
-        reason="; ".join([*([headline(target_part)] if isinstance(target_part, Chain) else []), reason_of(given)]),
+        reason="; ".join(filter(None, (headline, reason_of(given)))),
         findings=[
             CheckedFinding(
                 code=one.code,

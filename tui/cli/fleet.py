@@ -18,10 +18,10 @@ from ...engine.targets.fleet import TargetStatus, TargetWatch, Watcher, WatchTar
 from ...engine.targets.open import kind_at, open_target
 from ...engine.targets.own import is_recording, local_path, running_engine
 from ...engine.targets.target import change_in_job, header_of
-from ...engine.verdict.chain import Chain, chain_of
-from ..words.chain import ChainMember, stations_of
+from ...engine.verdict.chain import Chain, ChainMember, chain_of
 from ..words.fleet import RECORDING, FleetRow, aged, fleet_row, ordered
 from ..words.keys import use_keys
+from ..words.stations import stations_of
 from ..words.user_commands import use_commands
 from .config import appearance, config
 from .running import has_terminal, open_screen

@@ -180,10 +180,7 @@ def _run_command(failed: int) -> int:
         sys.argv.remove(ASCII_OPTION)
         sys.argv.insert(1, ASCII_OPTION)
     try:
-        with loading():
-            command = typer.main.get_command(command_line(sys.argv[1:]))
-        with command.make_context("wmtop", sys.argv[1:]) as context:
-            code = command.invoke(context)
+        return _invoke(sys.argv[1:])
     except typer.Exit as over:
         return over.exit_code
     except typer.TyperException as error:
@@ -195,13 +192,26 @@ def _run_command(failed: int) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - no stack trace is printed, and no exit code 1 of `check`
-        if isinstance(error, OSError) and unwritten() is not None:
-            return failed  # `main` says why
-        log.exception("unexpected error")
-        if os.environ.get("WMTOP_TRACE"):
-            print(without_secrets(traceback.format_exc()), file=sys.stderr)
-        return say(f"{unexpected(error)} (WMTOP_TRACE=1 shows where)", failed)
+        return _say_unexpected(error, failed)
+
+
+def _invoke(arguments: Sequence[str]) -> int:
+    """Run the command that the arguments name; returns its exit code, 0 if it has none."""
+    with loading():
+        command = typer.main.get_command(command_line(arguments))
+    with command.make_context("wmtop", list(arguments)) as context:
+        code = command.invoke(context)
     return code if isinstance(code, int) else 0
+
+
+def _say_unexpected(error: Exception, failed: int) -> int:
+    """One line on an error that no command expects; returns `failed`."""
+    if isinstance(error, OSError) and unwritten() is not None:
+        return failed  # `main` says why
+    log.exception("unexpected error")
+    if os.environ.get("WMTOP_TRACE"):
+        print(without_secrets(traceback.format_exc()), file=sys.stderr)
+    return say(f"{unexpected(error)} (WMTOP_TRACE=1 shows where)", failed)
 
 
 def _usage_words(error: typer.TyperException) -> str:

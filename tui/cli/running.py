@@ -68,7 +68,7 @@ def lines_of_runs() -> list[str]:
 
 def _line_of(run: run_directory.RunInfo) -> str:
     from ..words.summary import judged_line
-    from ..words.verdict import WORDS
+    from ..words.verdict_words import WORDS
 
     level: int | None = None
     try:

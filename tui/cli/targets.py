@@ -10,7 +10,7 @@ from msgspec import Struct
 from ...engine.feed import run_directory
 from ...engine.feed.messages import Header
 from ...engine.feed.recording_reader import RecordingReader
-from ...engine.snapshot import KafkaStreams, Snapshot
+from ...engine.snapshot import Snapshot
 from ...engine.system.errors import RunError, UsageError, first_line
 from ...engine.targets.own import (
     Recording,
@@ -26,6 +26,7 @@ from ...engine.targets.own import (
 from ...engine.targets.target import NO_OPTIONS, OpenedTarget, Pace, TargetOptions
 from ...engine.text.formatting import MINUTE, clean, parse_moment, stamp
 from ..words.check import CheckInput, check_input
+from ..words.kinds import presenter_of
 from ..words.recent import Recent
 from .config import appearance, config
 from .options import target_options
@@ -200,10 +201,7 @@ def what_was_read(opened: OpenedTarget, snapshot: Snapshot, reader: RecordingRea
         return f"recording{moment}, ends {stamp(reader.span_ms[1], shown_zone())}"
     if isinstance(opened, RunningEngine):
         return "running engine"
-    if isinstance(snapshot.target, KafkaStreams):
-        return "Kafka Streams application"
-    kind = "" if snapshot.source is None else snapshot.source.kind
-    return {"flink": "Flink job", "topic": "Kafka topic", "group": "consumer group"}.get(kind, kind)
+    return presenter_of(snapshot).kind_name()
 
 
 class Look(Struct):

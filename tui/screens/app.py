@@ -25,9 +25,9 @@ from ...engine.text.formatting import clean, first_line
 from ...engine.verdict.alerts import LOST_AFTER_MS, VerdictChanged
 from ..words.history import Severity, alert_severity, alert_text, alert_title
 from ..words.keys import chosen_keys
-from ..words.presenter import Lost
 from ..words.recent import Recent
 from ..words.spans import Top
+from ..words.state import Lost
 from ..words.texts import ALERTS, ENGINE_GONE, Appearance, not_applied, recording_to, refused
 from ..words.user_commands import facts_of, user_commands
 from .base_app import BaseApp, PromptScreen, TooSmallScreen

@@ -12,31 +12,28 @@ from ..widgets.lateness_plot import LatenessPlot, LatenessScene
 from ..widgets.lines import FactList, Prose, TextLine
 from ..widgets.rows import Item, heading, more, paragraph, table
 from ..words.barrel import instance_around, kind_of, rank
-from ..words.channels import channel_line, facts, reference_ms
-from ..words.clocks import partition_line
+from ..words.channel_facts import facts
+from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
+from ..words.kinds import presenter_of
 from ..words.late_records import About
 from ..words.lateness import curve_of, place_of, shown
-from ..words.operators import Row, Stage, delay_words, rows
-from ..words.presenter import presenter_of
+from ..words.operators import Row, Stage, rows
 from ..words.recent import Moment, greatest
 from ..words.spans import Column, Span, cells, fitted, lay, part, spark, value_column
-from ..words.targets import holder_parts
+from ..words.staircase import StepFacts, further_steps, steps
 from ..words.texts import (
     ALL_IDLE,
     CHANNEL_GONE,
     CHANNELS_UNKNOWN,
     IN_FLIGHT,
     MAX_LATE_ONLY,
-    NO_CHANNEL,
     NOT_BEHIND,
-    TAP_SHOWS_CHANNELS,
     Chosen,
     TableRecords,
     more_less_behind,
 )
-from ..words.watermark import channels_known, fact_text, facts_of_plugin, kind_words
-from ..words.windows import StepFacts, WindowGroup, further_steps, steps, waits_within, window_groups
+from ..words.windows import WindowGroup, waits_within, window_groups
 from .target_screen import DetailScreen
 
 _BAR, _WAITS = (6, 40), (21, 80)
@@ -78,7 +75,7 @@ class BlockersScreen(DetailScreen):
     def _steps(self, snapshot: Snapshot) -> list[Item]:
         staircase = steps(snapshot)
         if not staircase:
-            holder = holder_parts(snapshot) if snapshot.blockers is None else []
+            holder = presenter_of(snapshot).held_by() if snapshot.blockers is None else []
             first = [Item((partial(lay, holder),))] if holder else []
             return [*first, paragraph(_no_blocker(snapshot, bool(holder)))]
         whole = snapshot.level.behind_fastest_ms or max(facts.step.gain_ms or 0 for facts in staircase)
@@ -249,14 +246,12 @@ class OperatorsScreen(DetailScreen):
         return [*head, *alarm, (what if what in stage.what or what.endswith(" …") else "", "dim")]
 
     def _inputs(self, snapshot: Snapshot) -> list[Item]:
-        if not channels_known(snapshot):
-            return [heading(), heading((f" {TAP_SHOWS_CHANNELS}", "dim"))]
         inputs = list(self._rows.values())
         if not inputs:
-            return [heading(), heading((f" {NO_CHANNEL}", "dim"))]
+            return [heading(), heading((f" {presenter_of(snapshot).no('inputs')}", "dim"))]
         items = [heading()]
-        if (delay := delay_words(snapshot)) is not None:
-            items.append(heading((f" {delay}", "dim")))
+        if (note := presenter_of(snapshot).note_on_inputs()) is not None:
+            items.append(heading((f" {note}", "dim")))
         items += table(
             self._columns(snapshot),
             inputs,
@@ -297,10 +292,10 @@ class OperatorsScreen(DetailScreen):
 
 
 def _facts(snapshot: Snapshot) -> list[Item]:
-    """The facts of a plug-in's target, a line each."""
-    facts = facts_of_plugin(snapshot)
-    names = max((len(f.label(fact.name)) for fact in facts), default=0)
-    lines = [heading((f" {f.pad(f.label(fact.name), names)}  ", "dim"), (fact_text(fact), "text")) for fact in facts]
+    """The facts that only this target reports, a line each."""
+    facts = presenter_of(snapshot).further_facts()
+    names = max((len(name) for name, _ in facts), default=0)
+    lines = [heading((f" {f.pad(name, names)}  ", "dim"), (value, "text")) for name, value in facts]
     return [heading(), *lines] if lines else []
 
 
@@ -359,14 +354,13 @@ class ChannelScreen(DetailScreen):
             self._show_curve(snapshot, None)
             return
         moments = self.recent.past.until(snapshot)
-        own_clock = not kind_words(snapshot).has_watermark
-        prose.show(partition_line(snapshot, view) if own_clock else channel_line(snapshot, view))
+        prose.show(presenter_of(snapshot).channel_line(view))
         table.show(facts(snapshot, view, self.zone))
         table.styles.height = table.rows(self.size.width - 2)
         ahead = [_ahead(moment, view.channel) for moment in moments]
         quiet = [moment.quiet_ms(view.channel) for moment in moments]
         since_ms = moments[0].now_ms if moments else None
-        self.query_one("#ahead").display = not own_clock
+        self.query_one("#ahead").display = snapshot.target.has_watermark
         self._show_past("#ahead", "ahead of watermark", ahead, "level", since_ms)
         self._show_past("#quiet", "no data for", quiet, "idle", since_ms)
         self._show_curve(snapshot, view)
@@ -383,7 +377,7 @@ class ChannelScreen(DetailScreen):
         view = channel_named(self.snapshot, self.shown.view.selected)
         if view is None:
             return None
-        reported = "".join(text for text, _ in channel_line(self.snapshot, view))
+        reported = "".join(text for text, _ in presenter_of(self.snapshot).channel_line(view))
         return Chosen(f.clean(view.channel), f"{f.clean(view.channel)}: {reported}")
 
     def action_other(self, step: int) -> None:

@@ -11,11 +11,10 @@ from ...engine.text.formatting import name
 from ..widgets.charts import Charts, TimeCanvas, TimeScene, legend
 from ..words import time_plot as plot
 from ..words.keys import Hint, hint
-from ..words.presenter import presenter_of
+from ..words.kinds import presenter_of
 from ..words.preview import LatenessPreview
 from ..words.spans import Span
 from ..words.texts import TableRecords, not_in_sample, sample_of
-from ..words.watermark import kind_words
 from .base_app import app_of
 from .target_screen import DetailScreen
 
@@ -57,14 +56,14 @@ class TimeScreen(DetailScreen):
         out: list[Span] = [("  ", "dim"), (who, "strong" if channel is None else "selected")]
         if self._data is not None and self._data.points and self.size.width >= _ROOMY and not self._look.back_ms:
             late = sum(point.late for point in self._data.points)
-            known = kind_words(snapshot).counts_late
+            known = snapshot.target.counts_late
             out.append((f"  {sample_of(len(self._data.points), late if known else None)}", "dim"))
         if self._look.back_ms and self._data is not None:
             out.append((f"  {f.duration(self._look.back_ms)} ago", "stale"))
         return out
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
-        known = kind_words(snapshot).counts_late
+        known = snapshot.target.counts_late
         signs: list[Span] = [("⠶", "on-time"), (" on time  " if known else " record  ", "dim")]
         signs += [(plot.LATE, "bad"), (" late  ", "dim")] if known else []
         signs += [(plot.LEVEL, "level"), (" watermark  ", "dim"), (self._diagonal, "dim"), (" now", "dim")]
@@ -180,4 +179,4 @@ class ProgressScreen(DetailScreen):
         return TableRecords("progress", self.recent.until(self.snapshot))
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
-        return legend(plain=app_of(self).no_color) if kind_words(snapshot).charts_batches else ()
+        return legend(plain=app_of(self).no_color) if snapshot.target.charts_batches else ()

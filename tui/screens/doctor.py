@@ -11,8 +11,8 @@ from ...engine.text.formatting import name
 from ...engine.verdict.blame import channel_named
 from ..widgets.rows import Draw, Item, Section, SectionedText, Sheet
 from ..words.keys import Hint, hint
+from ..words.kinds import presenter_of
 from ..words.late_records import About
-from ..words.presenter import presenter_of
 from ..words.recent import Recent
 from ..words.spans import Span, fitted
 from ..words.texts import NO_FIX, TableRecords

@@ -22,6 +22,7 @@ from ..words.fleet import FleetRow
 from ..words.keys import hint
 from ..words.main_screen import Shown
 from ..words.spans import Column, Span, clip, part, row_line, title_at, titles_line
+from ..words.stations import NOT_SET
 from ..words.texts import Appearance, TableRecords
 from ..words.user_commands import command_hints
 from .app import run_user_command, use_appearance
@@ -227,7 +228,7 @@ class ChainScreen(PromptScreen):
         if number is None:
             return
         hop = self._shown.hops[int(number)]
-        if hop.target is None or hop.trouble not in (None, chain_words.NOT_SET):
+        if hop.target is None or hop.trouble not in (None, NOT_SET):
             self.notify(f"{f.name(hop.name)}: {chain_words.why(hop)}", severity="warning", markup=False)
         else:
             app_of(self).exit(hop.target)
@@ -336,8 +337,7 @@ class TargetChainScreen(ChainScreen):
         self._target = shown
 
     def _chain_now(self) -> Chain:
-        target = self._target.snapshot.target
-        return target if isinstance(target, Chain) else Chain([], [])
+        return self._target.snapshot.chain
 
     def compose(self) -> ComposeResult:
         status, sheet, *below = super().compose()

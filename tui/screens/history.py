@@ -13,7 +13,7 @@ from ...engine.verdict.blame import channel_named
 from ..widgets.charts import HolderLanes, HolderSpan
 from ..widgets.rows import Item, Sheet, heading, paragraph, table
 from ..words.history import ALERTED, EventWords, Hold, brief_ms, change_words, event_time, event_words, moment_of
-from ..words.presenter import presenter_of
+from ..words.kinds import presenter_of
 from ..words.spans import Column, Span, fitted, value_column
 from ..words.texts import MOMENT_SHOWN, SETTINGS_CHANGED, TableRecords
 from .base_app import app_of

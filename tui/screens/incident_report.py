@@ -25,9 +25,9 @@ from ...engine.system.files import PrivateDirectory, check_new, check_outputs, w
 from ...engine.system.zstd import Frames, compress
 from ...engine.verdict.history import HistoryPoint, history_point
 from ..words.history import brief_ms, log_of
-from ..words.presenter import Lost
 from ..words.progress import Playback
 from ..words.recent import Recent
+from ..words.state import Lost
 from ..words.summary import PICTURE, RECORDING, SNAPSHOT, TEXT, Case, Clip, markdown
 from ..words.texts import recorded
 from .base_app import BaseApp, file_name, free_file, self_contained

@@ -20,13 +20,12 @@ from ..words import late_records as late
 from ..words import lateness as words
 from ..words.channels import reference_ms
 from ..words.keys import Hint, hint
+from ..words.kinds import presenter_of
 from ..words.lateness import cost_sentence, moments_line, recommendation_parts, timeout_holder, timeout_words
 from ..words.main_screen import Shown
-from ..words.presenter import presenter_of
 from ..words.preview import IdlePreview, LatenessPreview
 from ..words.spans import Column, Part, Span, lay
 from ..words.texts import ALL_SO_FAR, SINCE_START, Chosen, TableRecords
-from ..words.watermark import kind_words
 from .target_screen import FRAME_CELLS, DetailScreen
 
 _BAR = 16
@@ -426,7 +425,7 @@ class WhoIsLateScreen(DetailScreen):
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
         if not snapshot.own.explain:
-            return [paragraph(kind_words(snapshot).not_explained, lines=6)]
+            return [paragraph(presenter_of(snapshot).not_explained, lines=6)]
         items: list[Item] = []
         for column in snapshot.own.explain:
             items += [heading()] if items else []

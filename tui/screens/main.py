@@ -9,7 +9,7 @@ from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.events import DescendantFocus, Resize, ScreenResume
 
-from ...engine.snapshot import Chain, Snapshot
+from ...engine.snapshot import Snapshot
 from ...engine.text import formatting as f
 from ...engine.verdict.blame import holding_channel
 from ..widgets.barrel import Barrel
@@ -20,13 +20,13 @@ from ..widgets.lines import Heading, HeadingLine, Headings, KeyLine, Prompt, Top
 from ..widgets.rows import SortedBy
 from ..widgets.tables import ChannelTable, WindowTable
 from ..words.channels import next_sort, stave_of
+from ..words.kinds import presenter_of
 from ..words.main_screen import Shown, hints, link_hints
-from ..words.presenter import Lost, presenter_of
 from ..words.progress import Playback
 from ..words.recent import Recent
 from ..words.spans import Top
+from ..words.state import Lost
 from ..words.texts import Chosen, TableRecords, filter_of
-from ..words.watermark import kind_words
 from ..words.windows import WindowGroup, key_of
 from .base_app import allowed, app_of, has_widgets
 from .target_screen import DetailScreen, TargetScreen, loaded
@@ -76,8 +76,8 @@ class MainScreen(TargetScreen):
             self._show_chain()
 
     def _show_chain(self) -> None:
-        """A chain has no channels: its staircase is what this screen is for other targets."""
-        if isinstance(self.shown.snapshot.target, Chain) and app_of(self).screen is self:
+        """Where hops take the place of channels, their staircase is what this screen is for other targets."""
+        if self.shown.snapshot.target.has_hops and app_of(self).screen is self:
             app_of(self).push_screen(loaded("fleet:TargetChainScreen")(self.shown))
 
     def take(self, snapshot: Snapshot, recent: Recent) -> None:
@@ -145,7 +145,7 @@ class MainScreen(TargetScreen):
     @property
     def _picture(self) -> Barrel | HeatMap | ClockLines:
         """The widget that draws the channels: a target without a watermark of its own is not a barrel."""
-        if not kind_words(self.shown.snapshot).has_watermark:
+        if not self.shown.snapshot.target.has_watermark:
             return self.query_one(ClockLines)
         return self.query_one(HeatMap) if self.shown.view.heat else self.query_one(Barrel)
 
@@ -238,7 +238,7 @@ class MainScreen(TargetScreen):
 
     def _compares(self) -> bool:
         """Whether there is a watermark to compare the channels with; a notice says if not."""
-        compares = kind_words(self.shown.snapshot).has_watermark
+        compares = self.shown.snapshot.target.has_watermark
         if not compares:
             self.report(presenter_of(self.shown.snapshot).no("holders"))
         return compares

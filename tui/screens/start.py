@@ -17,8 +17,8 @@ from textual.widgets import Static
 from ...engine.snapshot import Snapshot, Step
 from ...engine.text.formatting import clean, cut, first_line, pad
 from ..widgets.canvas import Canvas
-from ..words.presenter import Lost
 from ..words.spans import Span
+from ..words.state import Lost
 from ..words.texts import CONNECTING
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

@@ -25,13 +25,12 @@ from ..widgets.lines import Heading, HeadingLine, Headings, KeyLine, Prompt, Top
 from ..widgets.rows import Item, Sheet, SortedBy
 from ..words import preview as what_if
 from ..words.keys import LISTS, SCREENS, Hint, hint
+from ..words.kinds import presenter_of
 from ..words.late_records import About
 from ..words.main_screen import Shown, detail_hints
-from ..words.presenter import presenter_of
 from ..words.preview import Preview
 from ..words.recent import Recent
 from ..words.spans import Span, Top
-from ..words.targets import restart_words
 from ..words.texts import HOW_TO_PREVIEW
 from .base_app import CHANGES_ENGINE, READ_ONLY, PromptScreen, allowed, app_of, has_widgets
 
@@ -66,8 +65,8 @@ class TargetScreen(PromptScreen):
 
     @property
     def denied(self) -> frozenset[str]:
-        """The actions that this screen does not offer; for an attached query `apply` only copies a line."""
-        return self._denied - CHANGES_ENGINE if self.shown.snapshot.is_attached else self._denied
+        """The actions that this screen does not offer; where settings cannot be changed `apply` only copies a line."""
+        return self._denied if self.shown.snapshot.target.can_apply else self._denied - CHANGES_ENGINE
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("apply", "drop"):
@@ -191,7 +190,7 @@ class TargetScreen(PromptScreen):
         self.action_drop()
         if (line := line_in_job(snapshot, proposed.value_ms, idle=proposed.idle)) is not None:
             app_of(self).copy_to_clipboard(line)
-            self.shown.for_job = (line, restart_words(snapshot, proposed.value_ms))
+            self.shown.for_job = (line, presenter_of(snapshot).after_restart(proposed.value_ms))
             self.paint()
         else:
             self._change(proposed)

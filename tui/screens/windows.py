@@ -19,26 +19,14 @@ from ..words import texts
 from ..words.barrel import STATES
 from ..words.channels import reference_ms
 from ..words.clocks import sending_words
+from ..words.closing import Closing, blockers, closing, fired_words, kept_until_ms, pace
 from ..words.keys import Hint, hint
+from ..words.kinds import presenter_of
 from ..words.late_records import About
 from ..words.main_screen import Shown
-from ..words.presenter import presenter_of
 from ..words.spans import Column, Span, cells, value_column
 from ..words.texts import TableRecords
-from ..words.windows import (
-    Closing,
-    WindowGroup,
-    blockers,
-    closing,
-    fired_words,
-    kept_until_ms,
-    key_of,
-    pace,
-    waits_for,
-    waits_within,
-    window_counts,
-    window_groups,
-)
+from ..words.windows import WindowGroup, key_of, waits_for, waits_within, window_counts, window_groups
 from .target_screen import DetailScreen
 
 MAX_BLOCKERS = 200
@@ -209,7 +197,7 @@ class WindowsScreen(DetailScreen):
         self._explain()
 
     def heading(self, snapshot: Snapshot) -> Sequence[Span]:
-        if snapshot.clocks:
+        if not snapshot.target.has_watermark:
             return [(f"  {f.counted(len(waiting_items(snapshot, None)), 'task')} whose tumbling windows wait", "dim")]
         out: list[Span] = []
         for number, word in window_counts(snapshot):
@@ -217,7 +205,7 @@ class WindowsScreen(DetailScreen):
         return out or [(f"  {f.ELSEWHERE}", "dim")]
 
     def legend(self, snapshot: Snapshot) -> Sequence[Span]:
-        if snapshot.clocks:
+        if not snapshot.target.has_watermark:
             return [("y", "key"), (" copies the command that frees the first", "dim")]
         return [("▇", "level"), (" watermark   ", "dim"), ("▒", "ahead"), (" fastest", "dim")]
 
@@ -245,7 +233,7 @@ class WindowsScreen(DetailScreen):
 
     def items(self, snapshot: Snapshot) -> Sequence[Item]:
         windows = snapshot.windows
-        if snapshot.clocks:
+        if not snapshot.target.has_watermark:
             return waiting_items(snapshot, self.zone) or [heading((f" {presenter_of(snapshot).no('windows')}", "dim"))]
         unknown = unknown_text(windows.unknown, windows.unknown_args)
         why = [] if unknown is None else [heading((f" {unknown}", "stale"))]

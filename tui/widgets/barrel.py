@@ -13,8 +13,8 @@ from ...engine.verdict.blame import channel_named
 from ..words import barrel as scales
 from ..words.barrel import LEFT_OUT, STATES, WATER, Axis, Kind, LogAxis, Scale, Stave
 from ..words.channels import stave_of
+from ..words.kinds import presenter_of
 from ..words.main_screen import Shown
-from ..words.presenter import presenter_of
 from ..words.preview import preview_title
 from ..words.spans import EIGHTHS, Part, Span, cells, fitted, joined
 from ..words.texts import BY_DISTANCE
@@ -154,7 +154,7 @@ class Barrel(Canvas[Sequence[Stave]]):
     def draw(self, width: int, height: int) -> list[list[Span]]:
         shown, rows, level_ms = self._shown, height - 1, self._level_ms
         words = presenter_of(shown.snapshot)
-        clock_ms = shown.snapshot.now_ms if shown.snapshot.is_attached else None
+        clock_ms = shown.snapshot.now_ms
         if not self.content and level_ms is not None and clock_ms is not None and rows >= 3:
             return self._still(level_ms, clock_ms, words.no("barrel"), width, height)
         is_empty = level_ms is None and all(stave.watermark_ms is None for stave in self.content)

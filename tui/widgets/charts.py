@@ -14,8 +14,8 @@ from ...engine.verdict.history import HistoryPoint
 from ..words.barrel import LEFT_OUT
 from ..words.channels import ChannelRow
 from ..words.history import Hold, shares, totals
+from ..words.kinds import presenter_of
 from ..words.main_screen import Shown
-from ..words.presenter import presenter_of
 from ..words.progress import PHASES, Chart, Stack, UnreadPosition, cells_of, step_ms, unread
 from ..words.recent import Moment, greatest
 from ..words.spans import EIGHTHS, Part, Span, cells, clip, fitted, joined, lay, part

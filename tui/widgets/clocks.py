@@ -10,10 +10,10 @@ from ...engine.doctor.kinds.kafka_streams_words import clock_name, frees, produc
 from ...engine.snapshot import Clock, Snapshot
 from ...engine.text import formatting as f
 from ..words.clocks import behind_words, counts, groups, ranked, time_words, verdict_words
+from ..words.kinds import presenter_of
 from ..words.main_screen import Shown
-from ..words.presenter import presenter_of
 from ..words.spans import Part, Span, cells, clip, lay, part
-from ..words.verdict import STYLES
+from ..words.verdict_words import STYLES
 from .canvas import Canvas, Picked, centered
 from .lines import Heading
 from .rows import Item

@@ -1,7 +1,7 @@
 """The tables of the main screen: the channels, sorted and filtered, and the open windows."""
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 
 from msgspec.structs import replace
 from rich.cells import cell_len
@@ -9,15 +9,13 @@ from textual.events import Blur, Focus, Resize
 
 from ...engine.snapshot import OpenWindow, Snapshot
 from ...engine.text import formatting as f
-from ...engine.verdict.blame import is_close
-from ..words.barrel import PAUSED, STATES
-from ..words.channels import ChannelRow, Sort, View, reference_ms
-from ..words.clocks import partition_state, unchanged_words
+from ..words.channel_columns import ChannelColumn, ListedChannel, name_column
+from ..words.channels import Sort, View, reference_ms
+from ..words.kinds import presenter_of
 from ..words.main_screen import Shown
-from ..words.presenter import presenter_of
+from ..words.output_mode import unclosed_words
 from ..words.spans import Column, Span, cells, laid, row_line, text_of, title_at, titles_line
 from ..words.texts import NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES
-from ..words.watermark import ChannelFacts, ahead_elsewhere, channel_facts, unclosed_words
 from ..words.windows import WindowGroup, key_of, taking_part, waits_within, window_counts, window_groups
 from .canvas import Picked
 from .clocks import waiting_items
@@ -26,9 +24,6 @@ from .rows import Item, Rows, Sheet, column_cells, heading, more, wrapped
 
 _NAME, _TIME = (4, 7, 40), (8, 11)
 """The least width of a name, its width with room, and its greatest; the widths of a time without much room."""
-
-
-_Channel = tuple[Shown, ChannelRow]
 
 
 class ChannelTable(Rows):
@@ -42,7 +37,9 @@ class ChannelTable(Rows):
         self._drawn: tuple[object, ...] = ()
         self._places: dict[str | None, int] = {}
         self._named = -1
-        self._layout: Callable[[int], Sequence[Column[_Channel]]] = partial(_layout, _NAME[0], _TIME[1], "counted")
+        self._orders: Mapping[str, Sort] = {}
+        """What a click on each title sorts by."""
+        self._layout: Callable[[int], Sequence[Column[ListedChannel]]] = lambda width: ()
         self._names = _NAME[0]
 
     def show(self) -> None:
@@ -61,7 +58,9 @@ class ChannelTable(Rows):
             known = [entry.time_ms for entry in entries if entry.time_ms is not None]
             ends = {f.near(ms, view.zone, reference_ms(snapshot)) for ms in (min(known), max(known))} if known else ()
             times = column_cells((text.partition(".")[0] for text in ends), *_TIME)
-            self._layout = partial(_layout, self._names, times, channel_facts(snapshot))
+            columns = presenter_of(snapshot).channel_columns
+            self._orders = {"channel": "name", "name": "name", **{column.title: column.order for column in columns}}
+            self._layout = cache(partial(_layout, self._names, times, columns))
         self.redraw()
         if drawn[:1] != before[:1] and view.selected in self._places:
             self.show_row(self._places[view.selected])
@@ -92,7 +91,7 @@ class ChannelTable(Rows):
         return None if place is None else text_of(self.row(place, self.row_cells))
 
     def title_at(self, x: int) -> str:
-        return _SORTED_BY[title_at(self._layout(self.row_cells), x)]
+        return self._orders[title_at(self._layout(self.row_cells), x)]
 
     @property
     def _empty(self) -> str:
@@ -104,14 +103,15 @@ class ChannelTable(Rows):
 
     def header(self, width: int) -> Sequence[Span]:
         columns, view = self._layout(width), self._shown.view
-        sorting = (column.title for column in columns if _SORTED_BY[column.title] == view.sort)
+        sorting = (column.title for column in columns if self._orders[column.title] == view.sort)
         return titles_line(columns, next(sorting, None), reverse=view.reverse)
 
     def row(self, index: int, width: int) -> Sequence[Span]:
         shown = self._shown
         if not shown.entries:
             return [(wrapped(self._empty, width)[index], "dim")]
-        spans = row_line(self._layout(width), (shown, shown.entries[index]))
+        listed = ListedChannel(shown.snapshot, shown.entries[index], shown.view.zone)
+        spans = row_line(self._layout(width), listed)
         if shown.entries[index].view.channel != shown.view.selected:
             return spans
         return [*((text, "cursor") for text, _ in spans), (" " * width, "cursor")]
@@ -122,148 +122,20 @@ def _title(name: str, focused: bool) -> Span:
     return (f"▶ {name}", "accent") if focused else (name, "title")
 
 
-@lru_cache(maxsize=64)
-def _layout(names: int, times: int, facts: ChannelFacts, width: int) -> Sequence[Column[_Channel]]:
+def _layout(names: int, times: int, columns: Sequence[ChannelColumn], width: int) -> Sequence[Column[ListedChannel]]:
     """The columns that fit; a name is cut only beside the state alone, and without room times end at the second."""
-    time, *more = _COLUMNS[facts]
+    time, *more = columns
     if width < _ROOMY:
         time = replace(time, cells=max(times, len(time.title)), text=_to_the_second(time.text))
-    name, *kept = laid([replace(_NAME_COLUMN, cells=names, most=_NAME[1]), time, *more], width)
+    name, *kept = laid([name_column(names, _NAME[1]), time, *more], width)
     return [replace(name, title="channel" if name.cells >= len("channel") else "name"), *kept]
 
 
-def _column(
-    title: str, cells: int, text: Callable[[Shown, ChannelRow], str], rank: int = 0, *, right: bool = True
-) -> Column[_Channel]:
-    return Column(title, lambda row: text(*row), rank, right, lambda row: _style(title, text(*row), row[1]), cells)
-
-
-def _to_the_second(text: Callable[[_Channel], str]) -> Callable[[_Channel], str]:
+def _to_the_second(text: Callable[[ListedChannel], str]) -> Callable[[ListedChannel], str]:
     return lambda row: text(row).split(".")[0]
 
 
-def _style(title: str, text: str, entry: ChannelRow) -> str:
-    if not title:
-        return "holder" if entry.kind == "holder" else "text"
-    if entry.kind == "holder":
-        return "holder" if title in ("state", "watermark") else "text"
-    if entry.kind == "drowned" and title in ("state", "ahead"):
-        return "bad"
-    if title == "state":
-        return "catching_up" if entry.kind == "catching_up" else "dim"
-    if entry.kind in ("idle", "never_seen", "finished") or text.strip() in ("0", "0 %", "0.0", f.UNKNOWN):
-        return "dim"
-    return "text"
-
-
-def _time(field: str, shown: Shown, entry: ChannelRow) -> str:
-    time: int | None = getattr(entry.view, field)
-    missing = "ended" if entry.kind == "finished" else "none yet"
-    return missing if time is None else f.near(time, shown.view.zone, reference_ms(shown.snapshot))
-
-
-def _ahead(field: str, shown: Shown, entry: ChannelRow) -> str:
-    """The distance to the watermark, in six cells: `−12h30m` is `−12h`."""
-    time, level_ms = getattr(entry.view, field), shown.snapshot.level.watermark_ms
-    if time is None or level_ms is None:
-        return f.UNKNOWN
-    ms: int = time - level_ms
-    text = f.signed(ms)
-    return text if len(text) <= 6 else ("−" if ms < 0 else "+") + f.short(abs(ms))
-
-
-def _state(shown: Shown, entry: ChannelRow) -> str:
-    view = entry.view
-    if entry.kind == "holder":
-        snapshot = shown.snapshot
-        if is_close(snapshot) or ahead_elsewhere(snapshot):
-            return "slowest"
-        since_ms = snapshot.level.holder.since_ms if snapshot.level.holder else None
-        held = 0 if since_ms is None or snapshot.now_ms is None else snapshot.now_ms - since_ms
-        if held < f.SECOND:
-            return "HOLDS"
-        text = f"HOLDS {f.duration(held)}"
-        return text if len(text) <= _STATE else f"HOLDS {f.short(held)}"
-    if entry.kind == "idle" and view.quiet_ms is not None:
-        return f"idle {f.duration(view.quiet_ms)}"
-    return PAUSED if view.held_back and entry.kind == "active" else STATES[entry.kind]
-
-
-def _behind(shown: Shown, entry: ChannelRow) -> str:
-    """How far its stream time is behind the wall clock."""
-    now, time = shown.snapshot.now_ms, entry.time_ms
-    behind = None if now is None or time is None else now - time
-    return f.signed(-behind) if behind is not None and behind < 0 else f.duration(behind)
-
-
-def _backlog(shown: Shown, entry: ChannelRow) -> str:
-    number = entry.view.backlog
-    if number is not None and _MILLION <= number < 10 * _MILLION:  # a digit more than there is room for
-        return f"{number / _MILLION:.2f}M"
-    return f.count(number)
-
-
-_STATE = 11
-"""Cells of the state."""
-_NAME_COLUMN = _column("", 0, lambda shown, entry: f.label(entry.view.channel), right=False)
-_WATERMARK = _column("watermark", 12, partial(_time, "watermark_ms"), rank=1, right=False)
-_EVENT_TIME = _column("event time", 12, partial(_time, "max_event_ms"), rank=1, right=False)
-_AHEAD = _column("ahead", 6, partial(_ahead, "watermark_ms"), rank=2)
-_RATE = _column("rate/s", 7, lambda shown, entry: f.rate(entry.view.rate), rank=4)
-_LATE = _column("late", 7, lambda shown, entry: f.share_of(entry.view.late, entry.view.records), rank=3)
-_RECORDS = _column("records", 9, lambda shown, entry: f.count(entry.view.records), rank=6)
-_LATE_COUNT = _column("late n", 8, lambda shown, entry: f.count(entry.view.late), rank=8)
-_BACKLOG = _column("backlog", 8, _backlog, rank=3)
-_EVENT_LAG = _column("event lag", 9, lambda shown, entry: f.duration(entry.view.behind_end_ms), rank=4)
-_BEHIND = _column("behind", 8, _behind)
-_UNCHANGED = _column(
-    "unchanged", 9, lambda shown, entry: unchanged_words(shown.snapshot, entry.view) or f.UNKNOWN, rank=2
-)
-_NO_DATA = _column("no data", 7, lambda shown, entry: f.duration(entry.view.quiet_ms), rank=5)
-_FLAPS = _column("idle changes", 12, lambda shown, entry: f.count(entry.view.flaps), rank=9)
-_STATE_COLUMN = _column("state", _STATE, _state, right=False)
-
-_COUNTED = (
-    _WATERMARK, _AHEAD, _RATE, _LATE, _RECORDS, _LATE_COUNT, replace(_BACKLOG, rank=7), _NO_DATA, _FLAPS, _STATE_COLUMN,
-)  # fmt: skip
-_FIRST_QUEUED = {"backlog": 3, "late": 4, "rate/s": 5, "no data": 6, "records": 7}
-"""Ranks of columns for backlogged sources: whether the backlog grows is the first question."""
-_COLUMNS: dict[ChannelFacts, tuple[Column[_Channel], ...]] = {
-    "counted": _COUNTED,
-    "queued": tuple(replace(column, rank=_FIRST_QUEUED.get(column.title, column.rank)) for column in _COUNTED),
-    "unread": (_WATERMARK, _AHEAD, _BACKLOG, _EVENT_LAG, replace(_RATE, rank=6), _NO_DATA, _FLAPS, _STATE_COLUMN),
-    "stream time": (
-        replace(_WATERMARK, title="stream time"),
-        _BEHIND,
-        _BACKLOG,
-        _UNCHANGED,
-        replace(_EVENT_LAG, rank=6),
-        replace(_RATE, rank=7),
-        _column("state", 14, lambda shown, entry: partition_state(shown.snapshot, entry.view), right=False),
-    ),
-    "one clock": (
-        _EVENT_TIME,
-        _column("ahead", 6, partial(_ahead, "max_event_ms"), rank=2),
-        _RATE,
-        _RECORDS,
-        _BACKLOG,
-        replace(_EVENT_LAG, rank=7),
-        _NO_DATA,
-        _STATE_COLUMN,
-    ),
-}
 _ROOMY = 46
-_MILLION = 10**6
-
-_SORTED_BY: dict[str, Sort] = {
-    "channel": "name", "name": "name", "watermark": "behind", "stream time": "behind", "behind": "behind",
-    "unchanged": "no data",
-    "event time": "behind", "ahead": "behind", "rate/s": "rate",
-    "late": "late", "records": "records", "late n": "late n", "backlog": "backlog", "event lag": "event lag",
-    "no data": "no data", "idle changes": "idle changes", "state": "state",
-}  # fmt: skip
-"""The order for a click on a title."""
-
 
 _BAR_CELLS = 24
 _ROOMY_WINDOWS = 42

@@ -1,4 +1,4 @@
-"""The channels in the user's view: filtered and sorted rows, and the facts about one channel, in words. Pure."""
+"""The channels in the user's view: filtered and sorted rows, kept in place; staves and preview. Pure."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
@@ -9,16 +9,12 @@ from msgspec import Struct
 
 from ...engine.snapshot import ChannelView, Snapshot
 from ...engine.text import formatting as f
-from ...engine.text.codes import CHANNEL_STATES
-from ...engine.text.formatting import name
 from ...engine.verdict.blame import holding_channel
 from ...engine.verdict.preview import ProposedSetting
 from . import preview as what_if
 from .barrel import Kind, Stave, holding_instance, instance_around, kind_of, rank, under_one_clock
 from .preview import Preview
-from .spans import Span
 from .texts import Filter
-from .watermark import cause, held_for, kind_words
 
 Sort = Literal[
     "behind", "name", "rate", "late", "state",
@@ -180,141 +176,7 @@ def reference_ms(snapshot: Snapshot) -> int | None:
     return level_ms if now_ms is not None and level_ms is not None and now_ms - level_ms >= f.YEAR else now_ms
 
 
-Fact = tuple[str, list[Span]]
-"""A label, and the known value."""
-
-
-def channel_line(snapshot: Snapshot, view: ChannelView) -> list[Span]:
-    """The channel's state, in a sentence."""
-    if holding_channel(snapshot) == view.channel and snapshot.level.holder is not None:
-        blamed = f" holds back the watermark{held_for(snapshot)}: {cause(snapshot)}."
-        return [(name(view.channel), "holder"), (blamed, "text")]
-    ahead = _ahead(snapshot, view)
-    if view.state != "active":
-        quiet = "" if view.quiet_ms is None else f", no data for {f.duration(view.quiet_ms)}"
-        behind = "" if ahead is None or ahead >= 0 else f", {f.duration(-ahead)} behind the watermark"
-        state = CHANNEL_STATES[view.state].sentence.format(quiet=quiet, behind=behind)
-    elif ahead is None:
-        state = "is active, and has no watermark yet" if view.watermark_ms is None else "is active"
-    else:
-        active, side = ("active, ", "ahead of") if ahead >= 0 else ("", "behind")
-        state = f"is {active}{f.duration(abs(ahead))} {side} the watermark"
-    return [(name(view.channel), "strong"), (f" {state}.", "text")]
-
-
-def facts(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Fact]:
-    """All known facts, the most important first; many are unknown for an attached query."""
-    out: list[Fact] = [(kind_words(snapshot).time_name, _watermark(snapshot, view, zone))]
-    delay_ms = snapshot.job.delays.get(view.channel)
-    if delay_ms and view.watermark_ms is not None:  # Flink tasks on the way send it later
-        own = f.clock(view.watermark_ms + delay_ms, zone, snapshot.now_ms)
-        way = f"{f.duration(abs(delay_ms))} {'later' if delay_ms > 0 else 'earlier'}"
-        out.append(("its own", [(own, "text"), (f"  a task on the way sends it {way}", "dim")]))
-    newest = view.max_event_ms
-    set_aside: list[Span] = []
-    for number, word in ((view.malformed, "malformed"), (view.future, "in the future")):
-        style = "stale" if number else "text"
-        set_aside += [(", " if set_aside else "", "dim"), (f.count(number), style), (f" {word}", "dim")]
-    out += [
-        ("newest record", [(f.UNKNOWN, "dim") if newest is None else (f.clock(newest, zone, snapshot.now_ms), "text")]),
-        ("no data for", _quiet(snapshot, view)),
-        *([("idleness", _idleness(snapshot, view))] if kind_words(snapshot).has_watermark else []),
-        ("records", _records(snapshot, view)),
-        ("late", _late(view)),
-        ("backlog", _backlog(snapshot, view)),
-        ("set aside", set_aside),
-    ]
-    example = snapshot.malformed_example
-    if view.malformed and example is not None:
-        out.append(("malformed, e.g.", [(f.malformed(example), "text")]))
-    for what, found in (("last malformed", snapshot.last_malformed), ("last in future", snapshot.last_future)):
-        if found is not None and found.channel == view.channel:
-            where = "" if found.offset is None else f"offset {found.offset:,}"
-            where += "" if found.part is None else f" of {f.label(found.part, 40)}"
-            claims = "no usable time" if found.timestamp_ms is None else f"claims {f.stamp(found.timestamp_ms, zone)}"
-            out.append((what, [(f"{where}{': ' if where else ''}{claims}", "text")]))
-    windows: list[Span] = []  # those among whose fullest channels it is
-    for window in snapshot.windows.open:
-        records = next((part.records for part in window.channels or () if part.channel == view.channel), None)
-        if records is not None:
-            span = f.interval(window.start_ms, window.end_ms, zone, snapshot.now_ms)
-            windows += [(", " if windows else "", "dim"), (f"{span} ", "dim"), (f.count(records), "text")]
-    if windows:
-        out.append(("open windows", windows))
-    if view.instance is not None:
-        out.append(("source instance", [(f"#{view.instance}", "text")]))
-    return out
-
-
-def _ahead(snapshot: Snapshot, view: ChannelView) -> int | None:
+def ahead_ms(snapshot: Snapshot, view: ChannelView) -> int | None:
+    """How far (ms) a channel is ahead of the watermark; None: not known."""
     level = snapshot.level.watermark_ms
     return None if view.watermark_ms is None or level is None else view.watermark_ms - level
-
-
-def _watermark(snapshot: Snapshot, view: ChannelView, zone: tzinfo | None) -> list[Span]:
-    if view.watermark_ms is None:
-        return [(f.NO_DATA, "dim")]
-    spans: list[Span] = [(f.clock(view.watermark_ms, zone, snapshot.now_ms), "level")]
-    ahead = _ahead(snapshot, view)
-    if ahead == 0:
-        spans.append(("  at the watermark", "dim"))
-    elif ahead is not None:
-        side = "ahead of" if ahead > 0 else "behind"
-        spans += [(f"  {f.duration(abs(ahead))}", "text"), (f" {side} the watermark", "dim")]
-    return spans
-
-
-def _quiet(snapshot: Snapshot, view: ChannelView) -> list[Span]:
-    if view.quiet_ms is None:
-        return [(f.ELSEWHERE, "dim")]
-    spans: list[Span] = [(f.duration(view.quiet_ms), "text"), (" now", "dim")]
-    if view.longest_quiet_ms is not None:
-        style = "stale" if view.quiet_ms > view.longest_quiet_ms else "text"
-        spans += [(", longest before ", "dim"), (f.duration(view.longest_quiet_ms), style)]
-    timeout = snapshot.settings.idle_after_ms
-    if view.state in ("active", "catching_up", "never_seen") and timeout is not None:
-        spans.append((f", idle after {f.setting(timeout)}", "dim"))
-    return spans
-
-
-def _idleness(snapshot: Snapshot, view: ChannelView) -> list[Span]:
-    if view.flaps is None and snapshot.one_clock:
-        return [("none: Spark's one clock has no idle timeout", "dim")]
-    if view.flaps is None:
-        return [(f.ELSEWHERE, "dim")]
-    spans: list[Span] = [(f"{view.flaps:,}", "text"), (f" change{'s' * (view.flaps != 1)} active ↔ idle", "dim")]
-    if view.round_ms is not None:
-        spans += [(", lately every ", "dim"), (f.duration(view.round_ms), "text")]
-    return spans
-
-
-def _records(snapshot: Snapshot, view: ChannelView) -> list[Span]:
-    if view.records is None:
-        return [(f.ELSEWHERE, "dim")]
-    spans: list[Span] = [(f.count(view.records), "text")]
-    if view.rate is not None:
-        spans += [(", ", "dim"), (f.rate(view.rate), "text"), ("/s", "dim")]
-    if snapshot.totals.records:
-        spans.append((f", {f.share_of(view.records, snapshot.totals.records)} of all", "dim"))
-    return spans
-
-
-def _late(view: ChannelView) -> list[Span]:
-    if view.late is None:
-        return [(f.ELSEWHERE, "dim")]
-    spans: list[Span] = [(f.share_of(view.late, view.records), "stale" if view.late else "text")]
-    spans.append((f" ({f.count(view.late)})", "dim"))
-    if view.behind_watermark is not None:
-        spans += [(", behind the watermark ", "dim"), (f.count(view.behind_watermark), "text")]
-    return spans
-
-
-def _backlog(snapshot: Snapshot, view: ChannelView) -> list[Span]:
-    spans: list[Span] = [(f.UNKNOWN, "dim")]
-    if view.backlog is not None:
-        spans = [(f.count(view.backlog), "stale" if view.backlog else "text"), (" records", "dim")]
-    if view.behind_end_ms:
-        spans.append((f", {f.duration(view.behind_end_ms)} of event time", "dim"))
-    if view.held_back:
-        spans.append((f", paused by {kind_words(snapshot).paused_by}", "stale"))
-    return spans

@@ -3,31 +3,26 @@
 import math
 import operator
 import re
-from collections import ChainMap
 from collections.abc import Callable, Collection, Iterator, Sequence
 from difflib import get_close_matches
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from msgspec import Struct
 from rich.cells import cell_len
 
 from ...engine.doctor import Finding, accounts_for, diagnose
-from ...engine.snapshot import Chain, EngineState, FlinkJob, Snapshot, VerdictName
+from ...engine.snapshot import EngineState, Snapshot, VerdictName
 from ...engine.snapshot.recommendation import Recommendation
 from ...engine.snapshot.watermark import WORST_FIRST
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, backlog, backlog_at_least, most
 from ...engine.verdict.verdict import verdict_of
+from .fact_values import AtLeast, Kind, Value, bounded, shown
+from .kinds import chain, presenter_of
 from .spans import fitted
-from .verdict import WORDS, age_words, lost_an_hour, usually
-from .watermark import held_ms, kind_words, lag_ms, named_facts, of_its_kind
-
-Kind = Literal["duration", "share", "count", "ratio", "word"]
-Value = float | str | None
-
-
-class AtLeast(float):
-    """A fact of which only a lower bound is known."""
+from .verdict import age_words, lost_an_hour, usually
+from .verdict_words import WORDS
+from .watermark import held_ms, lag_ms, of_its_kind
 
 
 class CheckInput(Struct, frozen=True):
@@ -60,13 +55,9 @@ def _late_share_recent(given: CheckInput) -> Value:
     return f.ratio(last.late - first.late, max(last.records - first.records, 0))
 
 
-def _bounded(value: int | None, *, is_part: bool) -> Value:
-    return AtLeast(value) if is_part and value is not None else value
-
-
 def _age(given: CheckInput) -> Value:
     """How long ago the watermark last advanced."""
-    return _bounded(given.snapshot.verdict.age_ms, is_part=given.snapshot.verdict.age_at_least)
+    return bounded(given.snapshot.verdict.age_ms, is_part=given.snapshot.verdict.age_at_least)
 
 
 def _age_while(verdict: VerdictName) -> Callable[[CheckInput], Value]:
@@ -82,7 +73,7 @@ def _age_while(verdict: VerdictName) -> Callable[[CheckInput], Value]:
 def _backlog(given: CheckInput) -> Value:
     """The unread records; of a part of the channels 0 are no news of the others."""
     known, is_part = backlog(given.snapshot), backlog_at_least(given.snapshot)
-    return None if is_part and not known else _bounded(known, is_part=is_part)
+    return None if is_part and not known else bounded(known, is_part=is_part)
 
 
 def _behind_fastest(given: CheckInput) -> int | None:
@@ -103,7 +94,7 @@ def _speed(given: CheckInput) -> Value:
     if given.snapshot.verdict.speed is not None:
         return given.snapshot.verdict.speed
     points = [point for point in given.past if point.wall_ms >= given.past[-1].wall_ms - 60_000]
-    is_known = given.verdict != "unknown" and kind_words(given.snapshot).has_watermark
+    is_known = given.verdict != "unknown" and given.snapshot.target.has_watermark
     if not is_known or len(points) < 2 or points[-1].now_ms <= points[0].now_ms:
         return None
     first, last = points[0].watermark_ms, points[-1].watermark_ms
@@ -132,15 +123,8 @@ FACTS: dict[str, Fact] = {
 }
 
 
-def _chain_behind(given: CheckInput) -> Value:
-    """What the shown way of a chain loses."""
-    chain = given.snapshot.target
-    return _bounded(chain.behind_ms, is_part=chain.behind_at_least) if isinstance(chain, Chain) else None
-
-
-CHAIN_FACTS = {"chain.behind": Fact("duration", _chain_behind)}
-"""The facts that only a chain has."""
-NAMED = ChainMap(CHAIN_FACTS, FACTS)
+KINDS_OF_FACTS: dict[str, Kind] = {**{name: fact.kind for name, fact in FACTS.items()}, **chain.NAMED_FACTS}
+"""The types of the facts that are named in advance: those of every target, and those that only one kind has."""
 WORD_VALUES: dict[str, tuple[str, ...]] = {"state": get_args(EngineState), "verdict": get_args(VerdictName)}
 _CHANNEL_FACT = "lag"
 """The only fact of a channel."""
@@ -148,8 +132,11 @@ _CHANNEL_FACT = "lag"
 
 def facts_of(given: CheckInput) -> dict[str, Value]:
     """All facts by name, a plug-in's as `kind.name`; durations in ms, shares from 0 to 1."""
-    known = NAMED if isinstance(given.snapshot.target, Chain) else FACTS
-    return {**{name: fact.take(given) for name, fact in known.items()}, **dict(named_facts(given.snapshot))}
+    return {**{name: fact.take(given) for name, fact in FACTS.items()}, **_named_facts(given)}
+
+
+def _named_facts(given: CheckInput) -> dict[str, Value]:
+    return presenter_of(given.snapshot).named_facts()
 
 
 def channel_lag(given: CheckInput, pattern: str) -> tuple[Value, str | None]:
@@ -235,23 +222,10 @@ def evaluate(expression: Expression, given: CheckInput) -> Outcome:
     return Outcome(None, ", ".join(unknown)) if unknown else Outcome(False, ", ".join(false))
 
 
-def shown(value: Value, kind: Kind) -> str:
-    """A fact's value with its unit."""
-    if value is None or isinstance(value, str):
-        return f.UNKNOWN if value is None else value
-    if isinstance(value, AtLeast):
-        return f"at least {shown(float(value), kind)}"
-    if kind == "duration":
-        return f.duration(value)
-    if kind == "share":
-        return f.share(value)
-    return f"{value:.2f}" if kind == "ratio" else f.count(round(value))
-
-
 def _evaluate(comparison: Comparison, given: CheckInput) -> Outcome:
     name = comparison.name
     if comparison.pattern is None:
-        value = NAMED[name].take(given) if name in NAMED else dict(named_facts(given.snapshot)).get(name)
+        value = FACTS[name].take(given) if name in FACTS else _named_facts(given).get(name)
     else:
         value, channel = channel_lag(given, comparison.pattern)
         name = f"channel[{comparison.pattern if channel is None else f.clean(channel)}].{name}"
@@ -276,7 +250,7 @@ def _comparison(tokens: list[str], text: str, plugins: Collection[str]) -> Compa
         raise ValueError(f"'{' '.join(tokens) or text}' is not a comparison, {_EXAMPLE}")
     fact, sign, value = tokens
     pattern, name = _fact(fact, plugins)
-    kind = "duration" if pattern is not None else NAMED[name].kind if name in NAMED else _kind_of(value)
+    kind = "duration" if pattern is not None else KINDS_OF_FACTS[name] if name in KINDS_OF_FACTS else _kind_of(value)
     if kind == "word" and sign not in ("==", "!="):
         raise ValueError(f"{name} is a word: compare it with == or !=, not {sign}")
     return Comparison(" ".join(tokens), name, sign, _value(value, name, kind), kind, pattern)
@@ -285,11 +259,11 @@ def _comparison(tokens: list[str], text: str, plugins: Collection[str]) -> Compa
 def _fact(text: str, plugins: Collection[str]) -> tuple[str | None, str]:
     """The pattern of a channel's fact, and the fact's name."""
     if not text.startswith("channel["):
-        if text in NAMED or ("." in text and text.partition(".")[0] in plugins):
+        if text in KINDS_OF_FACTS or ("." in text and text.partition(".")[0] in plugins):
             return None, text
-        near = get_close_matches(text, NAMED, 1)
+        near = get_close_matches(text, KINDS_OF_FACTS, 1)
         hint = f"did you mean {near[0]}? " if near else ""
-        raise ValueError(f"'{text}' is not a fact; {hint}facts: {', '.join(NAMED)}, channel[NAME].lag")
+        raise ValueError(f"'{text}' is not a fact; {hint}facts: {', '.join(KINDS_OF_FACTS)}, channel[NAME].lag")
     pattern, name = text[len("channel[") :].rsplit("].", 1)
     if name != _CHANNEL_FACT:
         raise ValueError(f"'{name}' is not a fact of a channel; facts: {_CHANNEL_FACT}")
@@ -389,18 +363,17 @@ def reason_of(given: CheckInput) -> str:
             return title
     if given.verdict != "ended" and findings and findings[0].severity == "critical":
         return findings[0].title  # the watermark may advance because of a wrong timestamp
-    if given.verdict == "ended" and given.snapshot.is_attached:
-        job = given.snapshot.target
-        return f"The job is {job.state}" if isinstance(job, FlinkJob) else "The query was stopped"
+    if given.verdict == "ended":
+        return presenter_of(given.snapshot).end_sentence()
     verdict, numbers = given.snapshot.verdict, list[str]()
     if given.verdict == "slow":
         numbers.append(f"by {f.duration(lost_an_hour(verdict))} an hour")
     elif given.verdict in ("stalled", "waiting") and (age := age_words(verdict)) is not None:
         numbers.append(f"for {age}{'' if (usual := usually(verdict)) is None else f' ({usual})'}")
-    if (behind_ms := _behind_fastest(given)) is not None and given.verdict != "ended":
+    if (behind_ms := _behind_fastest(given)) is not None:
         numbers.append(f"{f.duration(behind_ms)} behind the fastest channel")
-    is_chain = isinstance(given.snapshot.target, Chain)  # whose first line says how far its end is behind its start
-    if (behind_ms := lag_ms(given.snapshot)) is not None and given.verdict != "ended" and not is_chain:
+    has_said = presenter_of(given.snapshot).headline() is not None  # how far a chain's end is behind its start
+    if (behind_ms := lag_ms(given.snapshot)) is not None and not has_said:
         numbers.append(f.behind_clock(behind_ms))
     said_so = of_its_kind(given.snapshot, _REASONS[given.verdict])
     return "; ".join(text for text in (said_so, ", ".join(numbers)) if text)

@@ -15,10 +15,12 @@ from ...engine.text.formatting import name as shown_name
 from ...engine.verdict.blame import held_back_by
 from ...engine.verdict.history import HistoryPoint
 from .check import BAD, FACTS, CheckInput, check_input
+from .kinds import presenter_of
 from .progress import lags_of
 from .spans import Column, Part, Span, cells, fitted, laid, part, sized, spark
 from .texts import Filter
-from .verdict import STYLES, WORDS, blame, style_of
+from .verdict import blame, style_of
+from .verdict_words import STYLES, WORDS
 from .watermark import lag_ms, worst_clock
 
 RECORDING = "recording"
@@ -109,8 +111,8 @@ def aged(row: FleetRow, age_ms: int | None, silent_after_ms: int) -> FleetRow:
 
 def kind_of(kind: str, snapshot: Snapshot) -> str:
     """The target's kind, if its address (`kind`) does not show it."""
-    source = snapshot.source
-    return kind if source is None or kind == RECORDING else source.kind if snapshot.is_attached else "run"
+    known = None if kind == RECORDING else presenter_of(snapshot).fleet_kind()
+    return kind if known is None else known
 
 
 # Order and filter

@@ -16,7 +16,8 @@ from ...engine.text.codes import CAUSES
 from ...engine.verdict.alerts import AlertRule, EngineBack, EngineLost, Event, LateBurst, LateBurstEnded, VerdictChanged
 from ...engine.verdict.history import HistoryPoint, is_overtaken
 from .notes import note_text
-from .verdict import AS_A_WHOLE, REASONS, STYLES, WORDS, blame
+from .verdict import AS_A_WHOLE, REASONS, blame
+from .verdict_words import STYLES, WORDS
 from .watermark import of_its_kind
 
 MAX_HOLDS = 500
@@ -206,7 +207,7 @@ class EventLog:
                 self._events.append(Noted(wall_ms=note.wall_ms, note=note))
         self._notes = frozenset(keys)
         before, now = self._delay_ms, snapshot.settings.lateness_ms
-        if snapshot.is_attached and now is not None:
+        if not snapshot.target.logs_changes and now is not None:
             if before is not None and now != before:
                 event = DelayChanged(wall_ms=wall_ms, now_ms=snapshot.now_ms, before_ms=before, now_delay_ms=now)
                 self._events.append(event)

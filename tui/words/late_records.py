@@ -9,6 +9,7 @@ from msgspec import Struct
 from ...engine.snapshot import ExplainedColumn, ExplainedValue, LateRecord, Snapshot
 from ...engine.text import formatting as f
 from .channels import reference_ms
+from .kinds import presenter_of
 from .spans import Column, Span, clip, value_column
 
 _NO_BOOTSTRAP = "BOOTSTRAP"
@@ -61,11 +62,8 @@ def listed(snapshot: Snapshot, about: About) -> str:
 
 def no_records(snapshot: Snapshot, about: About, zone: tzinfo | None) -> list[str]:
     """Why there are none, and what to do."""
-    if snapshot.is_attached:
-        return ["wmtop keeps late records only of its own runs: wmtop run … --late-output DIR"]
     if snapshot.own.late_output is None:
-        do = "Start a run with --late-output DIR: it writes them to DIR as Parquet, and lists the last here."
-        return ["This run does not keep its late records.", do]
+        return presenter_of(snapshot).no("late records").splitlines()
     where = f.clean(snapshot.own.late_output)
     if snapshot.own.late_sample is None:
         only = "They are listed here only if that is a local directory that wmtop can read."

@@ -13,15 +13,16 @@ from ...engine.verdict.preview import AppliedNow, ProposedSetting, effect_now
 from .barrel import Stave
 from .channels import ChannelRow, Order, View, by_name, ordered, preview_of, staves
 from .keys import LINKS, Hint, hint
-from .presenter import Condition, Lost, condition, presenter_of, replay_condition, status_parts, takes_changes
+from .kinds import presenter_of
 from .preview import Applied, LatenessPreview, Preview, from_start_parts, now_parts, setting_in_force
 from .progress import Playback, lags_of
 from .recent import Recent
 from .spans import SPARK_CELL_MS, SPARK_CELLS, Part, Top, WatermarkLine, part
+from .state import Condition, Lost, condition, replay_condition, takes_changes
+from .status_line import status_parts
 from .texts import OPEN_INSTANCE
 from .user_commands import command_hints
 from .verdict import Offer, offer_of, verdict_parts
-from .watermark import kind_words
 
 
 class Shown:
@@ -166,7 +167,7 @@ class Shown:
         now, words, from_start = self.condition, presenter_of(snapshot), list[Part]()
         if self.for_job is not None:
             from_start = [part((f" {self.for_job[1]}", "text"))] if self.for_job[1] else []
-        elif self.preview is not None and words.can_apply:
+        elif self.preview is not None and snapshot.target.can_apply:
             from_start = from_start_parts(snapshot, self.preview)
         return Top(
             status=status_parts(snapshot, now, zone),
@@ -181,7 +182,7 @@ class Shown:
             ),
             watermark_line=WatermarkLine(words.watermark(zone), words.holder(zone), self._lags),
             tuning=words.tuning(self.preview, self._now_share),
-            now=self._now_line(words.can_apply),
+            now=self._now_line(snapshot.target.can_apply),
             from_start=from_start,
             banner=None if now.note is None else (now.note, now.style),
             log=snapshot.log if now.style == "bad" else None,
@@ -208,7 +209,7 @@ def link_hints(snapshot: Snapshot, findings: int = 0) -> list[Hint]:
 def apply_words(snapshot: Snapshot, preview: Preview) -> str:
     """The effect of Enter on a preview."""
     value = preview.lateness_ms if isinstance(preview, LatenessPreview) else preview.idle_after_ms
-    return f"apply {f.setting(value)}" if presenter_of(snapshot).can_apply else "line for the job"
+    return f"apply {f.setting(value)}" if snapshot.target.can_apply else "line for the job"
 
 
 def hints(
@@ -223,7 +224,7 @@ def hints(
 ) -> list[Hint]:
     """The keys that work now but a replay's own; `further` open the further screens, `gone`: the engine has ended."""
     out: list[Hint] = []
-    can_apply = presenter_of(snapshot).can_apply
+    can_apply = snapshot.target.can_apply
     if preview is not None:
         takes = takes_changes(snapshot, replay=replay, gone=gone)
         out += [hint("apply", apply_words(snapshot, preview))] if takes else []
@@ -232,7 +233,7 @@ def hints(
         rank = 4 if preview is None else 1
         out += [hint("lateness-longer", rank=rank)] if can_apply or snapshot.whatif else []
         out.append(hint("lateness-type") if out or can_apply else hint("lateness-type", "lateness", 5))
-    elif kind_words(snapshot).previews_any_value:
+    elif snapshot.target.previews_any_value:
         out += [hint("lateness-longer", rank=9), hint("lateness-type", "lateness", 9), hint("idle-longer", rank=9)]
     if snapshot.whatif_idle:
         out.append(hint("idle-longer", rank=5 if preview is None else 2))
@@ -249,7 +250,7 @@ def hints(
     if snapshot.channels:
         axis = hint("axis", "linear" if view.logarithmic else "log")
         heat = hint("heat", "barrel" if view.heat else None)
-        drawn = [axis, heat] if kind_words(snapshot).has_watermark else []
+        drawn = [axis, heat] if snapshot.target.has_watermark else []
         out += [hint("channel-right"), hint("sort"), hint("filter"), *drawn]
     freeze = hint("freeze", "resume", 0) if view.frozen else hint("freeze")
     zone = hint("zone", "local" if view.zone else "UTC")

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from ...engine.doctor import Severity
 from ...engine.snapshot import ChannelState, ChannelView, Clock, VerdictName
-from .check import FACTS, CheckInput
+from .check import FACTS, KINDS_OF_FACTS, CheckInput
 from .clocks import behind_ms, ranked
-from .watermark import named_facts
+from .kinds import presenter_of
 
 PREFIX = "wmtop_"
 TOP_CHANNELS = 20
@@ -109,6 +109,13 @@ def _by_task(given: CheckInput, of: Callable[[Clock], int | None]) -> Iterator[S
             yield (clock.task or ",".join(clock.channels),), value / 1_000
 
 
+def _other_facts(given: CheckInput) -> Iterator[Sample]:
+    """The numbers that no table of wmtop names in advance."""
+    for name, value in presenter_of(given.snapshot).named_facts().items():
+        if name not in KINDS_OF_FACTS and isinstance(value, int | float):
+            yield (name,), value
+
+
 METRICS: tuple[Metric, ...] = (
     Metric("verdict", "gauge", "1 for the verdict on event time: moving, slow, stalled, waiting, unknown or ended.",
            lambda given: _counts(get_args(VerdictName), [given.verdict]), labels=("verdict",), panel="Verdict",
@@ -173,9 +180,7 @@ METRICS: tuple[Metric, ...] = (
            lambda given: _by_channel(given, lambda view: view.backlog, sum), "records",
            labels=("channel",)),
     Metric("other_fact", "gauge", "A fact that only a plug-in's target has, in the plug-in's unit.",
-           lambda given: (((name,), value) for name, value in named_facts(given.snapshot)
-                          if isinstance(value, int | float)),
-           labels=("fact",)),
+           _other_facts, labels=("fact",)),
 )  # fmt: skip
 UP = Metric("up", "gauge", "1: the target is seen; 0: it is lost, or has not answered yet.",
             panel="Targets seen",

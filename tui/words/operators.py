@@ -1,4 +1,4 @@
-"""The chain from the clock to the windows, and the tasks of a Flink job: the time of each, and what lags. Pure."""
+"""The operators from the clock to the windows, each with its time, what lags, and the inputs of the valve. Pure."""
 
 from collections.abc import Sequence
 from datetime import tzinfo
@@ -6,16 +6,16 @@ from datetime import tzinfo
 from msgspec import Struct
 
 from ...engine.snapshot import ChannelState, ChannelView, InstanceView, Snapshot, StatefulOperator, WatermarkNode
-from ...engine.snapshot.kinds.flink_job import FlinkVertex
 from ...engine.text import formatting as f
-from ...engine.text.codes import CHANNEL_STATES, OPERATORS, is_back_pressured, is_busy, unknown_text
+from ...engine.text.codes import CHANNEL_STATES, OPERATORS, unknown_text
 from ...engine.text.formatting import name
 from ...engine.verdict.blame import fastest_view, holding_channel
 from ...engine.verdict.history import max_event_ms
 from .barrel import PAUSED, STATES, Kind, holding_instance, kind_of, rank, valve_inputs
 from .channels import by_name, reference_ms
+from .output_mode import output_words
 from .texts import NO_OPEN_WINDOW
-from .watermark import cause, output_words, window
+from .watermark import window
 
 MAX_ROWS = 300
 """Channels listed, at most."""
@@ -58,8 +58,8 @@ class Row(Struct, frozen=True):
     inside: bool = False
 
 
-def stages_of_run(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
-    """The operators in the order in which records pass them, if the channels are known."""
+def stages_of_run(snapshot: Snapshot, zone: tzinfo | None, cause: str) -> list[Stage]:
+    """The operators in the order in which records pass them, if the channels are known; `cause` is the holder's."""
     source, settings, channels = snapshot.source, snapshot.settings, snapshot.channels
     newest, fastest = max_event_ms(snapshot), fastest_view(snapshot)
     read = gap(snapshot.now_ms, newest)
@@ -75,7 +75,7 @@ def stages_of_run(snapshot: Snapshot, zone: tzinfo | None) -> list[Stage]:
         clock_stage(snapshot),
         Stage("source", newest, what, read, age, instead=f.NO_DATA),
         Stage("generators", generated, strategy, gap(newest, generated), by, instead=f.NO_DATA),
-        *_combined(snapshot, generated),
+        *_combined(snapshot, generated, cause),
         windows_stage(snapshot, zone),
     ]
 
@@ -135,7 +135,7 @@ def _state_words(view: ChannelView | InstanceView, kind: Kind, gain_ms: int | No
     return f"{STATES[kind]}, left out" if kind in ("idle", "catching_up") else STATES[kind]
 
 
-def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
+def _combined(snapshot: Snapshot, fastest: int | None, cause: str) -> list[Stage]:
     """What combines the channels: source instances where there are some, then the valve, or Spark's one clock."""
     level, holder, out = snapshot.level, snapshot.level.holder, list[Stage]()
     before = fastest
@@ -159,7 +159,7 @@ def _combined(snapshot: Snapshot, fastest: int | None) -> list[Stage]:
     reported = ", ".join(f"{count:,} {word}" for count, word in counts if count)
     what = f"minimum of {f.counted(len(views), 'input')}" + (f"; {reported} left out" if reported else "")
     holder = None if snapshot.blockers == [] else holder  # the fastest channel itself holds back nothing
-    why = f"held back by {name(holder.channel)}: {cause(snapshot)}" if holder else "no channel holds it back"
+    why = f"held back by {name(holder.channel)}: {cause}" if holder else "no channel holds it back"
     return [*out, Stage("valve", time, what, held_ms, why, holder is not None, instead)]
 
 
@@ -278,115 +278,3 @@ def _state(snapshot: Snapshot, *, counted: bool = False) -> str:
         None if lost is None else f"dropped {number(lost)} row{'s' * (lost != 1)}",
     ]
     return ", ".join(words for words in reported if words is not None)
-
-
-_NAME_CELLS = 28
-
-
-def stages_of_job(snapshot: Snapshot) -> list[Stage]:
-    """The tasks in the order of the plan; only the chosen operator's link names a channel."""
-    tasks = {task.id: task for task in snapshot.job.vertices}
-    stages = (
-        _stage(snapshot, task, [tasks[id] for id in task.inputs if id in tasks]) for task in snapshot.job.vertices
-    )
-    return [clock_stage(snapshot), *stages]
-
-
-def key_of(id: str) -> str:
-    """The key of a task on a screen; it never equals a channel's."""
-    return f"task {id}"
-
-
-def _stage(snapshot: Snapshot, task: FlinkVertex, inputs: Sequence[FlinkVertex]) -> Stage:
-    """A task; `upstream` is what holds it back: a task, or for the chosen operator and its sources the channel."""
-    job, holder = snapshot.job, snapshot.level.holder
-    # In flight: the holder is the operator itself, no channel is to blame.
-    blamed = holder is not None and any(view.channel == holder.channel for view in snapshot.channels)
-    holds, why, upstream = False, _lowest(inputs) if inputs else "behind the clock", None
-    if inputs:
-        # No watermark yet is the lowest; the end of the stream holds nothing back.
-        open_ones = [one for one in inputs if one.status != "FINISHED"] or inputs
-        upstream = key_of(min(open_ones, key=lambda one: (one.output_ms is not None, one.output_ms or 0)).id)
-        fastest = [_fastest(one) for one in inputs]
-        known = [time for time in fastest if time is not None]
-        before = max(known) if len(known) == len(fastest) else None
-    else:
-        before = snapshot.now_ms
-    if holder is not None and blamed and task.id in (job.operator, job.held_in):
-        upstream = holder.channel
-    if holder is not None and inputs and task.id == job.operator:
-        holds, why = blamed, cause(snapshot)
-        if blamed:
-            subtask = ""
-            if holder.instance is not None and snapshot.instances is not None:
-                subtask = f" in {name(snapshot.instances[holder.instance].channel)}"
-            why = f"held back by {name(holder.channel)}{subtask}: {why}"
-    time_ms = task.input_ms if inputs else task.output_ms
-    loads = ((is_back_pressured(task), "BACK-PRESSURED", task.back_pressured), (is_busy(task), "BUSY", task.busy))
-    return Stage(
-        f.label(task.name, _NAME_CELLS),
-        time_ms,
-        _what(task),
-        gap(before, time_ms if inputs else _fastest(task)),
-        why,
-        holds,
-        instead="ended" if task.status == "FINISHED" else f.NO_DATA,
-        alarm=", ".join(f"{word} {f.share(load)}" for explains, word, load in loads if explains),
-        key=key_of(task.id),
-        upstream=upstream,
-    )
-
-
-def _lowest(inputs: Sequence[FlinkVertex]) -> str:
-    """The input with the lowest watermark, as far as known."""
-    known = [one for one in inputs if one.output_ms is not None]
-    if len(known) < len(inputs):
-        none = next(one for one in inputs if one.output_ms is None)
-        return "" if none.status == "FINISHED" else f"no watermark from {f.label(none.name, _NAME_CELLS)}"
-    low = min(known, key=lambda one: one.output_ms or 0)
-    if len(inputs) == 1 and not low.spread_ms:
-        return ""
-    which = "" if low.slowest is None or low.parallelism == 1 else f" #{low.slowest}"
-    return f"lowest input: {f.label(low.name, _NAME_CELLS)}{which}"
-
-
-def _what(task: FlinkVertex) -> str:
-    """Parallelism, state, spread of the outputs, drops, load."""
-    parts = [f"×{task.parallelism}"]
-    if task.status != "RUNNING":
-        parts.append(task.status)
-    if task.drift_ms is not None:
-        side = "past" if task.drift_ms > 0 else "below"  # that it is past it does not prove that it is paused
-        parts.append(f"{f.duration(abs(task.drift_ms))} {side} its alignment limit")
-    rates = ((task.taken_per_second, "in"), (task.sent_per_second, "out"))
-    parts += [f"{f.rate(rate)}/s {way}" for rate, way in rates if rate is not None and task.status == "RUNNING"]
-    if task.late is None and task.late_at_least:
-        parts.append(f"late drops {f.ELSEWHERE}")
-    elif task.late or task.late_at_least:
-        parts.append(f"{'≥ ' if task.late_at_least else ''}{f.count(task.late)} dropped as late")
-    if task.spread_ms:
-        slowest = "" if task.slowest is None else f", slowest #{task.slowest}"
-        parts.append(f"outputs {f.duration(task.spread_ms)} apart{slowest}")
-    if task.delay_ms:
-        side = "behind" if task.delay_ms > 0 else "ahead of"
-        parts.append(f"sends its watermark {f.duration(abs(task.delay_ms))} {side} its input")
-    if task.output_ms is None and task.status == "RUNNING":
-        parts.append("sends no watermark yet")
-    return ", ".join(parts)
-
-
-def _fastest(task: FlinkVertex) -> int | None:
-    """The highest watermark that its subtasks send; None: not known."""
-    return None if task.output_ms is None or task.spread_ms is None else task.output_ms + task.spread_ms
-
-
-def delay_words(snapshot: Snapshot) -> str | None:
-    """Note that channels' watermarks are shown as they arrive, after tasks that send them later; None: no task does."""
-    delays = snapshot.job.delays
-    if not delays:
-        return None
-    longest = max(delays.values(), key=abs)
-    is_one = len(set(delays.values())) == 1 and len(delays) == len(snapshot.channels)
-    amount = f.duration(abs(longest)) if is_one else f"up to {f.duration(abs(longest))}"
-    side = "later" if longest > 0 else "earlier"
-    return f"watermarks as they arrive: a task on the way sends them {amount} {side}"

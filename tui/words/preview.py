@@ -14,7 +14,6 @@ from ...engine.watermarks.lateness import HOUR
 from ...engine.watermarks.settings import StrategyName
 from .spans import Part, part
 from .texts import DID_NOT_MOVE, SAME_TIME, SHARE_UNKNOWN
-from .watermark import kind_words
 
 
 class Range(Struct, frozen=True):
@@ -108,7 +107,7 @@ def lateness(snapshot: Snapshot, lateness_ms: int) -> LatenessPreview:
 
 def _plain_steps(snapshot: Snapshot) -> Sequence[int]:
     """The values for the keys if there is no what-if, but a line for the job."""
-    return _STEPS_MS if kind_words(snapshot).previews_any_value else ()
+    return _STEPS_MS if snapshot.target.previews_any_value else ()
 
 
 def idle(snapshot: Snapshot, idle_after_ms: int | None) -> IdlePreview | None:

@@ -6,7 +6,6 @@ from statistics import fmean
 from msgspec import Struct
 
 from ...engine.snapshot import Snapshot, SourceView
-from ...engine.snapshot.kinds.flink_job import FlinkJob, FlinkVertex
 from ...engine.text import formatting as f
 from ...engine.verdict.history import HistoryPoint, backlog, phases_of
 
@@ -71,7 +70,6 @@ def bar(source: SourceView) -> str:
 
 STEPS_MS = tuple(f.SECOND * step for step in (2, 3, 4, 5, 7, 10, 12, 15, 20, 30, 60))
 """Possible lengths (ms) of a column."""
-NO_REPLAY_BACKLOG = "none: a replay has no backlog"
 OUTLIER = 2.5
 """Values above this multiple of the 90 % quantile of the columns are cut off."""
 PHASES = (("work_ms", "work"), ("commit_ms", "commit"), ("planning_ms", "plan"), ("offsets_ms", "offsets"))
@@ -135,21 +133,24 @@ def lag_of(point: HistoryPoint) -> int | None:
     return behind if behind < f.YEAR else None
 
 
-def charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
-    """All figures, in the order in which they are drawn."""
+def charts(
+    snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells, no_backlog: str = f.ELSEWHERE
+) -> list[Chart]:
+    """All figures, in the order in which they are drawn; `no_backlog`: why the backlog is not known."""
     columns = growth(cells, lambda point: point.records or None)
     if not any(columns):
         columns = each(cells, lambda point: point.rows_in, fmean)
     done, now = snapshot.spark.processed_rows_per_second, snapshot.spark.input_rows_per_second
-    now = _last(columns) if now is None else now
+    now = last_of(columns) if now is None else now
     could = "" if done is None else f", {f.rate(done)}/s done"
-    rows = chart_of("rows in", None if now is None else f"{_rate(now)}{could}", columns, _rate)
+    rows = chart_of("rows in", None if now is None else f"{rate_words(now)}{could}", columns, rate_words)
     windows, fired = snapshot.windows, growth(cells, lambda point: point.results)
     results = Chart("results out", "", note=f.ELSEWHERE)
     if windows.fired is not None:
         in_all = f"{f.count(windows.fired + (windows.late_firings or 0))} in all"
-        results = chart_of("results out", in_all, fired, _rate)
-    return [rows, results, _batches(snapshot, cells), backlog_chart(snapshot, cells), _state(snapshot, points, cells)]
+        results = chart_of("results out", in_all, fired, rate_words)
+    backlogged = backlog_chart(snapshot, cells, no_backlog)
+    return [rows, results, _batches(snapshot, cells), backlogged, _state(snapshot, points, cells)]
 
 
 def unread(snapshot: Snapshot) -> list[UnreadPosition]:
@@ -160,7 +161,8 @@ def unread(snapshot: Snapshot) -> list[UnreadPosition]:
     return sorted(found, key=lambda one: (-(one.records or 0), -(one.behind_ms or 0), one.name))
 
 
-def _rate(per_second: float) -> str:
+def rate_words(per_second: float) -> str:
+    """`1.2k/s`."""
     return f"{f.rate(per_second)}/s"
 
 
@@ -168,7 +170,8 @@ def _count(value: float) -> str:
     return f.count(int(value))
 
 
-def _last(columns: Sequence[Stack | None]) -> float | None:
+def last_of(columns: Sequence[Stack | None]) -> float | None:
+    """The value of the last column that is known."""
     return next((sum(column) for column in reversed(columns) if column is not None), None)
 
 
@@ -188,11 +191,11 @@ def _batches(snapshot: Snapshot, cells: Cells) -> Chart:
     return chart_of("batch", None if now is None else f.duration(now) + work, columns, f.duration)
 
 
-def backlog_chart(snapshot: Snapshot, cells: Cells) -> Chart:
+def backlog_chart(snapshot: Snapshot, cells: Cells, unknown: str = f.ELSEWHERE) -> Chart:
+    """The unread records; `unknown`: why their number is not known."""
     now = backlog(snapshot)
     if now is None:
-        replay = snapshot.source is not None and snapshot.source.kind == "replay"
-        return Chart("backlog", "", note=NO_REPLAY_BACKLOG if replay else f.ELSEWHERE)
+        return Chart("backlog", "", note=unknown)
     behind = max((view.behind_end_ms for view in snapshot.channels if view.behind_end_ms is not None), default=None)
     words = "" if behind is None else f", {f.duration(behind)} behind"
     columns = each(cells, lambda point: point.backlog, max)
@@ -249,70 +252,17 @@ def growth(cells: Cells, of: Callable[[HistoryPoint], int | None]) -> list[Stack
     return out
 
 
-_TASK_NAME_CELLS = 14
-NO_BACKLOG = f"{f.ELSEWHERE}; of a Kafka topic --bootstrap shows it"
+_IN_FLIGHT_MS = 2_000
+"""A batch that runs for less (ms) is not mentioned."""
 
 
-def job_charts(snapshot: Snapshot, points: Sequence[HistoryPoint], cells: Cells) -> list[Chart]:
-    """All figures of a Flink job, in the order in which they are drawn."""
-    job = snapshot.job
-    read, sent = job.read_per_second, job.chosen.sent_per_second if job.chosen is not None else None
-    read_by = each(cells, lambda point: point.rows_in, fmean)
-    sent_by = each(cells, lambda point: point.results_in_a_second, fmean)
-    # Event time that the watermark gains per second of the clock.
-    gains = growth(cells, lambda point: point.watermark_ms)
-    speeds = [None if column is None else (column[0] / f.SECOND,) for column in gains]
-    speed = _last(speeds)
-    backlog = backlog_chart(snapshot, cells)
-    if backlog.note is not None:  # no broker is queried: a lower bound from the sources
-        pending = sum(task.pending or 0 for task in job.vertices)
-        note = f"≥ {f.counted(pending, 'record')} pending in the sources" if pending else NO_BACKLOG
-        backlog = Chart("backlog", "", note=note)
-    return [
-        chart_of("records read", None if read is None else _rate(read), read_by, _rate),
-        chart_of("results out", None if sent is None else _rate(sent), sent_by, _rate),
-        _load("busiest task", job, cells, lambda task: task.busy, lambda point: point.busy),
-        _load("back pressure", job, cells, lambda task: task.back_pressured, lambda point: point.back_pressured),
-        chart_of("event time", None if speed is None else _speed(speed), speeds, _speed),
-        backlog,
-        Chart("checkpoint", "", note=_checkpoint(snapshot, job)),
-    ]
-
-
-def _checkpoint(snapshot: Snapshot, job: FlinkJob) -> str:
-    """The last completed checkpoint: its time, its duration, its size, and the number of failed ones."""
-    age, took, size = age_words(snapshot, job.checkpoint_ms), job.checkpoint_took_ms, job.checkpoint_bytes
-    words = ["none completed" if age is None else f"{age} ago"]
-    if age is not None and took is not None:
-        words.append(f"took {f.duration(took)}")
-    if age is not None and size is not None:
-        words.append(f"state {size / 1_048_576:,.1f} MiB" if size >= 104_858 else f"state {size / 1024:,.1f} KiB")
-    if job.checkpoints_failed:
-        words.append(f"{f.count(job.checkpoints_failed)} failed")
-    return ", ".join(words)
-
-
-def age_words(snapshot: Snapshot, time_ms: int | None) -> str | None:
-    """How long ago a time of the JobManager's clock was."""
-    clock_ms = snapshot.job.clock_ms
-    if time_ms is None or clock_ms is None:
+def in_flight(snapshot: Snapshot) -> str | None:
+    """How long the last batch has been running, if that is long enough to mention."""
+    begun = snapshot.spark.batch_timestamp_ms
+    if not snapshot.spark.in_flight or begun is None or snapshot.now_ms is None:
         return None
-    return f.duration(max(clock_ms - time_ms, 0) // f.SECOND * f.SECOND)
-
-
-def _load(
-    name: str, job: FlinkJob, cells: Cells, of: Callable[[FlinkVertex], float | None],
-    then: Callable[[HistoryPoint], float | None],
-) -> Chart:  # fmt: skip
-    """The load of the most loaded task, on an axis of 100 %."""
-    columns = each(cells, then, max)
-    most = max(job.vertices, key=lambda task: of(task) or 0.0, default=None)
-    share = None if most is None else of(most)
-    if not any(columns) and share is None:
-        return Chart(name, "", note=f.ELSEWHERE)
-    named = f" {f.label(most.name, _TASK_NAME_CELLS)}" if most is not None and share else ""
-    return Chart(name, f"{f.share(share)}{named}", columns, 1.0, "100 %")
-
-
-def _speed(times: float) -> str:
-    return f"×{times:,.0f}" if times >= 10 else f"×{times:.1f}"
+    if snapshot.state in ("failed", "ended"):
+        return None
+    age_ms = snapshot.now_ms - begun
+    word = "unfinished for" if snapshot.state == "stale" else "in flight"
+    return None if age_ms < _IN_FLIGHT_MS else f"{word} {f.duration(age_ms)}"

@@ -168,9 +168,9 @@ class Recent:
         return f.ratio(max(last.late - first.late, 0), max(last.records - first.records, 0))
 
     def _greatest(self, snapshot: Snapshot) -> list[TimePoint]:
-        """For an attached query: the record with the greatest event time of each channel, if it is new."""
+        """Without a sample of records: the one with the greatest event time of each channel, if it is new."""
         now = snapshot.now_ms
-        if not snapshot.is_attached or now is None:
+        if snapshot.target.samples_records or now is None:
             return []
         before, self._newest = self._newest, {view.channel: view.max_event_ms for view in snapshot.channels}
         new = ((name, ms) for name, ms in self._newest.items() if ms is not None and ms != before.get(name))

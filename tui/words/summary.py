@@ -8,38 +8,21 @@ import msgspec
 from msgspec import Struct
 
 from ...engine.doctor import Finding, diagnose, explain
-from ...engine.snapshot import Chain, Snapshot
+from ...engine.snapshot import Snapshot
 from ...engine.snapshot.recommendation import recommendation
 from ...engine.text import formatting as f
-from ...engine.text.codes import recommended_line, recommended_words
+from ...engine.text.codes import recommended_words
 from ...engine.verdict.alerts import Event
-from ...engine.verdict.blame import held_back_by
 from ...engine.verdict.history import HistoryPoint
-from .chain import text_lines
-from .check import NAMED, Value, check_input, facts_of, shown
-from .clocks import clock_lines
+from .check import KINDS_OF_FACTS, check_input, facts_of
+from .fact_values import Value, shown
 from .history import ALERTED, event_words
+from .kinds import presenter_of
 from .late_records import late_cells, standing_out, value_facts
-from .notes import note_text
-from .presenter import in_flight, presenter_of, whole_identity
 from .spans import Part, lay, text_of
-from .targets import barrel_parts, position
+from .staircase import steps
 from .verdict import age_words, usually, verdict_line
-from .watermark import (
-    cause,
-    first_started,
-    kind_words,
-    late_drops,
-    moved,
-    no_watermark,
-    node_lines,
-    of_its_kind,
-    output_words,
-    sibling_lines,
-    task_or_input,
-    window,
-)
-from .windows import steps
+from .watermark import late_drops, of_its_kind
 
 PICTURE, RECORDING, SNAPSHOT, TEXT = "main.svg", "last-minutes.rec", "snapshot.json", "incident.md"
 """The files of an incident."""
@@ -175,9 +158,8 @@ def _blockers(snapshot: Snapshot) -> str:
 
 
 def _hops(snapshot: Snapshot) -> str:
-    if not isinstance(snapshot.target, Chain):
-        return ""
-    return "\n".join(["## Hops", "", *(f"    {line}" for line in text_lines(snapshot.target, UTC))])
+    lines = presenter_of(snapshot).listing(UTC)
+    return "\n".join(["## Hops", "", *(f"    {line}" for line in lines)]) if lines else ""
 
 
 def _timeline(case: Case) -> str:
@@ -200,7 +182,7 @@ def _evidence(case: Case) -> str:
     totals = snapshot.totals
     rows += [
         ("records", f.count(totals.records)),
-        (kind_words(snapshot).late_name, late_drops(snapshot)),
+        (presenter_of(snapshot).late_name, late_drops(snapshot)),
         ("malformed records", f.count(totals.malformed)),
         *([("malformed, e.g.", f.malformed(example))] if (example := snapshot.malformed_example) else []),
         ("future timestamps", f.count(totals.future)),
@@ -211,7 +193,7 @@ def _evidence(case: Case) -> str:
 
 
 def _fact(name: str, value: Value) -> str:
-    kind = NAMED[name].kind if name in NAMED else "ratio"
+    kind = KINDS_OF_FACTS.get(name, "ratio")
     if value is None:
         return "not known"
     return f"{value:g}" if kind == "ratio" and not isinstance(value, str) else shown(value, kind)
@@ -219,7 +201,7 @@ def _fact(name: str, value: Value) -> str:
 
 def _channels(snapshot: Snapshot) -> str:
     behind = sorted(snapshot.channels, key=lambda view: (view.watermark_ms is None, view.watermark_ms or 0))
-    counts_late = kind_words(snapshot).counts_late
+    counts_late = snapshot.target.counts_late
     rows = [
         (
             f.label(view.channel),
@@ -232,7 +214,7 @@ def _channels(snapshot: Snapshot) -> str:
         )
         for view in behind[:MAX_CHANNELS]
     ]
-    heads = ("channel", "state", kind_words(snapshot).time_name, "no data for", "records", "late", "backlog")
+    heads = ("channel", "state", snapshot.target.time_name, "no data for", "records", "late", "backlog")
     left = len(behind) - len(rows)
     more = f"{SNAPSHOT} has {f.counted(left, 'more channel')}." if left > 0 else ""
     return _table("Channels, most behind first", heads, rows, more)
@@ -266,7 +248,7 @@ def _windows(snapshot: Snapshot) -> str:
 
 def _settings(snapshot: Snapshot) -> str:
     rows = [("source", f"{snapshot.source.kind}: {snapshot.source.description}")] if snapshot.source else []
-    if not kind_words(snapshot).shows_settings:  # a Flink job's are in the job, not in the REST API
+    if not snapshot.target.reports_settings:  # a Flink job's are in the job, not in the REST API
         rows += [(name, f.ELSEWHERE) for name in ("lateness", "idle after", "allowed lateness", "window")]
     else:
         rows += _flat(msgspec.to_builtins(snapshot.settings))
@@ -308,61 +290,4 @@ def judged_line(snapshot: Snapshot) -> str:
 
 def summary(snapshot: Snapshot) -> str:
     """Totals, watermark, windows and recommended lateness of a run; of an attached query what is known."""
-    if snapshot.is_attached:
-        return "\n".join(_attached(snapshot))
-    totals, level, windows, held = snapshot.totals, snapshot.level, snapshot.windows, held_back_by(snapshot)
-    watermark = f.NO_DATA if level.watermark_ms is None else f.stamp(level.watermark_ms, None)
-    lines = [
-        f"{f.clean(snapshot.name)}: {snapshot.state}, {f.counted(totals.records, 'record')}, "
-        f"{f.counted(len(snapshot.channels), 'channel')}",
-        judged_line(snapshot),
-        f"watermark {watermark}" + ("" if held is None else f", held back by {f.clean(held)}"),
-        f"late {f.share_of(totals.late, totals.records)} ({f.count(totals.late)}), "
-        f"behind the watermark {f.count(totals.behind_watermark)}, in no window {f.count(totals.no_window)}, "
-        f"malformed {f.count(totals.malformed)}, future timestamps {f.count(totals.future)}",
-        *([] if snapshot.malformed_example is None else [f"malformed, e.g. {f.malformed(snapshot.malformed_example)}"]),
-        f"windows: {f.count(windows.fired)} fired, {f.count(windows.open_count)} open, "
-        f"{f.count(windows.late_firings)} late firings",
-    ]
-    source = snapshot.source
-    if source is not None and source.time_unit is not None:
-        lines.insert(1, f"event time {f.clean(source.time_column or '')}: {f.clean(source.time_unit)}")
-    notes = [note_text(note) for note in snapshot.notes if note.code in ("channels_folded", "one_batch")]
-    return "\n".join([*lines, *notes, recommended_line(recommendation(snapshot))])
-
-
-def _attached(snapshot: Snapshot) -> list[str]:
-    level, settings, windows = snapshot.level, snapshot.settings, snapshot.windows
-    batch = "" if snapshot.batch is None else f", batch {f.count(snapshot.batch)}"
-    running = in_flight(snapshot)
-    lines = [f"{f.clean(snapshot.name)}: {snapshot.state}{batch}{'' if running is None else f' {running}'}"]
-    lines += [judged_line(snapshot), whole_identity(snapshot)]
-    if snapshot.error is not None:
-        lines.append(f"error: {f.clean(snapshot.error)}")
-    lines += [f"  {note_text(note)}" for note in snapshot.notes]
-    if isinstance(snapshot.target, Chain):
-        return [*lines[:2], *text_lines(snapshot.target, None)]
-    watermark = no_watermark(snapshot) if level.watermark_ms is None else f.stamp(level.watermark_ms, None)
-    behind = "" if level.behind_clock_ms is None else f", {f.behind_clock(level.behind_clock_ms)}"
-    ago = "" if (ago := moved(snapshot)) is None else f", moved {ago}"
-    if not kind_words(snapshot).has_watermark:
-        settings_line = text_of(lay(presenter_of(snapshot).tuning(None, None), 1_000))
-        return [*lines, settings_line, *clock_lines(snapshot)]
-    lines.append(f"watermark {watermark}{behind}{ago}")
-    if level.holder is not None:
-        lines.append(f"held back by {f.clean(level.holder.channel)}: {cause(snapshot)}")
-    elif (unknown := task_or_input(snapshot)) is not None:
-        lines.append(unknown)
-    if snapshot.barrel is not None:
-        parts = barrel_parts(snapshot.barrel, level_ms=level.watermark_ms, zone=None)
-        lines.append(text_of(lay(parts, 1_000)))
-    if snapshot.spark.dropped_at_least is not None or kind_words(snapshot).reports_drops:
-        lines.append(f"dropped as late: {late_drops(snapshot)}")
-    delay = f.ELSEWHERE if settings.lateness_ms is None else f.setting(settings.lateness_ms) + first_started(snapshot)
-    opened = "" if windows.open_count is None else f", {f.count(windows.open_count)} open"
-    size = f"size {f.ELSEWHERE}" if settings.window is None and windows.open_count else window(settings)
-    lines.append(f"lateness {delay}, windows {size}{opened}")
-    lines += [recommended_line(recommendation(snapshot))] if snapshot.whatif else []
-    lines += [] if (emits := output_words(snapshot)) is None else [emits]
-    lines += node_lines(snapshot)
-    return [*lines, *map(position, snapshot.sources or []), *sibling_lines(snapshot)]
+    return "\n".join(presenter_of(snapshot).summary(judged_line(snapshot)))

@@ -9,31 +9,27 @@ from msgspec.structs import replace
 
 from ...engine.doctor import Finding, Severity, accounts_for
 from ...engine.doctor.kinds.kafka_streams_words import clock_name, frees_words, stuck_title, windows_wait
-from ...engine.snapshot import Blocker, Cause, Snapshot, Verdict, VerdictName
-from ...engine.snapshot.watermark import WORST_FIRST
+from ...engine.snapshot import Cause, Snapshot, Verdict, VerdictName
 from ...engine.text import formatting as f
 from ...engine.text.codes import CAUSES
 from ...engine.text.formatting import NAME_CELLS, name
 from ...engine.verdict.preview import ProposedSetting, now_gain_ms
 from ...engine.verdict.verdict import lost_state, verdict_of
 from .keys import hint
+from .kinds import presenter_of
+from .naming import NAMED, count_of, does, named
 from .spans import Part, lay, part
-from .watermark import ahead_elsewhere, end_words, kind_words, worst_clock
+from .verdict_words import STYLES, WORDS
+from .watermark import ahead_elsewhere, worst_clock
 
 STALE_AFTER_MS = 3_000
 """Time (ms) without a snapshot after which an engine's state is not known."""
-NAMED = 3
-"""Blockers that the line names, at most."""
 NAMED_CELLS = 16
 """Cells for their names, at most, except the first."""
 _SHORT_NAME = 10
 """Cells for the only name where there is not enough room for the others."""
 MAX_OF_IT = 0.9
 """The share of the watermark's lag that the blamed channels explain."""
-WORDS: dict[VerdictName, str] = {verdict: verdict.upper() for verdict in WORST_FIRST}
-STYLES: dict[VerdictName, str] = {
-    "moving": "good", "slow": "stale", "stalled": "bad", "waiting": "stale", "unknown": "stale", "ended": "dim",
-}  # fmt: skip
 FEW_SECONDS_MS = 12_000
 """Advances are counted at most every 10 s, and seen up to 2 s late: a pace up to this is `every few seconds`."""
 SLOW_SPEED = 0.8
@@ -246,23 +242,6 @@ def _silent_in(findings: Sequence[Finding]) -> Finding | None:
     return next((found for found in findings if found.blames is not None), None)
 
 
-def does(cause: Cause, count: int) -> str:
-    """What channels with a cause do: `has no data`, `have no data`."""
-    return CAUSES[cause].several if count > 1 else CAUSES[cause].one
-
-
-def count_of(steps: Sequence[Blocker]) -> int:
-    """The total number of channels in the steps."""
-    return sum(max(step.channel_count, len(step.channels)) for step in steps)
-
-
-def named(channels: Sequence[str], count: int, most: int = NAMED) -> str:
-    """`F9, YV, VX and 12 more`."""
-    shown = [name(channel) for channel in channels[:most]]
-    rest = max(count, len(channels)) - len(shown)
-    return ", ".join(shown) + (f" and {rest:,} more" if rest > 0 else "")
-
-
 def _reason(snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], silent_ms: int | None) -> list[str]:
     """The reasons, the most important first."""
     reason, first = verdict.reason, findings[0] if findings else None
@@ -292,7 +271,7 @@ def _reason(snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], s
             gone = f"no snapshot for {f.duration(silent_ms // 1_000 * 1_000)}"
         return [gone] if accounted is None else [accounted, gone]
     needs = "" if verdict.patience_ms is None else f", or {f.duration(verdict.patience_ms)} without one"
-    left, time = f.duration(reason.ms or 0), kind_words(snapshot).time_name
+    left, time = f.duration(reason.ms or 0), snapshot.target.time_name
     return [
         {
             **REASONS,
@@ -302,7 +281,7 @@ def _reason(snapshot: Snapshot, verdict: Verdict, findings: Sequence[Finding], s
             "failed": f.cut(f.first_line(snapshot.error), 3 * NAME_CELLS) if snapshot.error else "it failed",
             "not_known": accounted or REASONS["not_known"],
             "not_judged": "not judged yet",
-            "ended": end_words(snapshot),
+            "ended": presenter_of(snapshot).end(),
         }.get(reason.code, reason.code.replace("_", " "))
     ]
 

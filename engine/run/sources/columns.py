@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ...system.errors import UsageError, first_line
 from ...system.json_values import JsonPath, TimeUnit, Unit, formats_of, near_paths, why_no_time
-from ...watermarks.observation import MAX_VALUE, MalformedRecord
+from ...watermarks.observation import MAX_VALUE, MalformedRecord, WhyNoTime
 from .arrow_times import holds_times, is_number, is_text, json_to_ms, to_ms
 from .base import (
     ARRIVAL,
@@ -234,12 +234,17 @@ def malformed_in(file: TableFile, chunk: Chunk, columns: Columns, first_row: int
     if chunk.broken is not None and chunk.broken[0] == row:
         broken = chunk.broken[1]
         return MalformedRecord(names[0], where, name, broken.text, broken.why)
-    value = chunk[name][row : row + 1]
-    value = (value if isinstance(value, list) else _listed(value))[0]
-    text = _text_of_json(value)
-    is_time = not isinstance(chunk[name], list) and pa.types.is_temporal(chunk[name].type)
-    why = "out_of_range" if is_time and value is not None else why_no_time(value)
+    text, why = _why_no_time_in(chunk[name][row : row + 1])
     return MalformedRecord(names[0], where, name, text and text[:MAX_VALUE], why)
+
+
+def _why_no_time_in(values: Any) -> tuple[str | None, WhyNoTime]:
+    """The first of these values, which is not a usable time, as text, and why it is not."""
+    is_json = isinstance(values, list)
+    value = (values if is_json else _listed(values))[0]
+    is_time = not is_json and pa.types.is_temporal(values.type)
+    why = "out_of_range" if is_time and value is not None else why_no_time(value)
+    return _text_of_json(value), why
 
 
 def times(values: Any, unit: TimeUnit) -> Any:

@@ -28,8 +28,10 @@ MAX_QUOTED_BYTES = 1 << 20
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _LINE_ENDS = (b"\n", b"\r")
-_WAIT, _STRAY = -1, -2
-"""In place of the end of a row: it depends on text that has not been read; a quote is not closed as it must be."""
+_WAIT = -1
+"""In place of the end of a row: it depends on text that has not been read."""
+_STRAY = -2
+"""In place of the end of a row: a quote is not closed as it must be."""
 
 csv.field_size_limit(2 * MAX_ROW_BYTES)
 
@@ -163,7 +165,8 @@ class CsvRows:
     def _rows(self, most: int | None = None) -> tuple[list[Row], int]:
         """The rows (at most `most`, blank lines are none) of the whole lines, and where the next one begins."""
         rows: list[Row] = []
-        at, end = 0, self._end_of_lines()
+        at = 0
+        end = self._end_of_lines()
         while at < end and (most is None or len(rows) < most):
             row = self._row(at, end)
             if row is None:
@@ -188,7 +191,8 @@ class CsvRows:
 
     def _row_end(self, start: int, line_end: int, end: int) -> int:
         """The end of the row that begins at `start`, whose first line ends at `line_end`; or `_WAIT`, or `_STRAY`."""
-        text, delimiter = self._text, self._delimiter.encode()
+        text = self._text
+        delimiter = self._delimiter.encode()
         if text.find(b'"', start, line_end) < 0:
             return line_end
         at = start

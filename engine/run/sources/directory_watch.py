@@ -180,18 +180,20 @@ class DirectoryWatch:
         """Whether the file is to be read now; remembers since when it is as it is."""
         if path in self._read or (self._wanted is not None and path not in self._wanted):
             return False
-        now_s, unread = self._clock_s(), self._unread.get(path)
+        now_s = self._clock_s()
+        unread = self._unread.get(path)
         if unread is None:
             # One that is older than the time of rest was moved into place.
             is_old = self._wall_ns() - state.modified_ns > REST_S * 1e9
             since_s = now_s - REST_S if is_old else now_s
             unread = self._unread[path] = _Unread(state, since_s, now_s)
         elif unread.state != state:
-            unread.state, unread.since_s = state, now_s
+            unread.state = state
+            unread.since_s = now_s
             if unread.named_as == "empty":
                 unread.named_as = None
-        at_rest = now_s - unread.since_s >= REST_S
-        return bool(at_rest and state.size and self._is_of_format(path) and self._is_whole(path))
+        is_at_rest = _is_at_rest(unread, now_s)
+        return bool(is_at_rest and state.size and self._is_of_format(path) and self._is_whole(path))
 
     def _is_of_format(self, path: str) -> bool:
         return _shown(path) == path and (self._any_name or format_of(os.path.basename(path)) == self._format)
@@ -241,13 +243,11 @@ class DirectoryWatch:
 
     def _name_unread(self) -> None:
         """Name the files that stay unread, each once for a reason; with `once` those that will not be read."""
-        now_s, reasons = self._clock_s(), dict[str, list[str]]()
+        now_s = self._clock_s()
+        reasons: dict[str, list[str]] = {}
         for path, unread in self._unread.items():
-            at_rest = now_s - unread.since_s >= REST_S
-            why = self._why_unread(path, unread, at_rest=at_rest)
-            is_last = self._once and (self._wanted is None or path in self._wanted) and at_rest
-            is_due = now_s - unread.first_seen_s >= NAMED_AFTER_S or (is_last and why in ("empty", "other_format"))
-            if why is None or not is_due:
+            why = self._why_unread(path, unread, now_s)
+            if why is None or not self._is_naming_due(path, unread, why, now_s):
                 continue
             if unread.named_as != why:
                 unread.named_as = why
@@ -257,21 +257,32 @@ class DirectoryWatch:
         for why, paths in reasons.items():
             self._name(sorted(paths), why)
         if self._wanted is not None:
-            self._wanted -= {path for path in self._wanted if path not in self._unread}
+            self._wanted &= self._unread.keys()
 
-    def _why_unread(self, path: str, unread: _Unread, *, at_rest: bool) -> str | None:
+    def _is_naming_due(self, path: str, unread: _Unread, why: str, now_s: float) -> bool:
+        """Whether a file has stayed unread for long enough, or with `once` will never be read."""
+        if now_s - unread.first_seen_s >= NAMED_AFTER_S:
+            return True
+        is_wanted = self._once and (self._wanted is None or path in self._wanted)
+        return is_wanted and why in ("empty", "other_format") and _is_at_rest(unread, now_s)
+
+    def _why_unread(self, path: str, unread: _Unread, now_s: float) -> str | None:
         """Why a file stays unread; None: it does not."""
         if not self._is_of_format(path):
             return "other_format"
         if not unread.state.size:
             return "empty"
-        if not at_rest:
+        if not _is_at_rest(unread, now_s):
             return "growing"
         return None if self._is_whole(path) else "unfinished"
 
     def _name(self, paths: list[str], why: str) -> None:
         for path, more in _named(paths):
             self._notes.add("file_unread", file=_shown(path), why=why, format=self._format, more=more)
+
+
+def _is_at_rest(unread: _Unread, now_s: float) -> bool:
+    return now_s - unread.since_s >= REST_S
 
 
 def file_size(path: Path) -> int:

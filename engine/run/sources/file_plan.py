@@ -45,7 +45,8 @@ class FilePlan:
             for planned, after in _lines_of(content):
                 if last is None or planned.batch > last:
                     break
-                self.batches[planned.batch], end = planned, after
+                self.batches[planned.batch] = planned
+                end = after
             if last is not None and (not self.batches or max(self.batches) != last):
                 raise UsageError(
                     f"--state-dir: {self._path} does not have the files of batch {last}, which was applied; "

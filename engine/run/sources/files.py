@@ -112,7 +112,8 @@ class FileRows(Struct, frozen=True):
 
     def malformed(self, path: str) -> Iterator[MalformedRecord]:
         """Runs in a task: the first record of a file without a usable time, if there is one."""
-        file, rows = like(self.first, Path(path)), 0
+        file = like(self.first, Path(path))
+        rows = 0
         for chunk in chunks(file, self.columns.needed_of(self.first)):
             found = malformed_in(file, chunk, self.columns, rows + 1)
             if found is not None:
@@ -122,7 +123,8 @@ class FileRows(Struct, frozen=True):
 
     def _nothing(self) -> Any:
         """No rows."""
-        file, types = self.first, self.first.types or {}
+        file = self.first
+        types = file.types or {}
         names = self.columns.needed_of(file, self.more)
         values = {name: [] if file.format == "json" else pa.array([], types.get(name, pa.string())) for name in names}
         return canonical(file, Chunk(values), self.columns, self.more, in_task=True)
@@ -200,7 +202,8 @@ class Files(Source, BatchPlanner):
         self._rows(spark, [])  # checks the marker
         if not as_columns:
             return BatchReader(frame, self._batch_rows)
-        first, cores = self._first, spark.sparkContext.defaultParallelism
+        first = self._first
+        cores = spark.sparkContext.defaultParallelism
 
         def shares(batch: Batch) -> list[list[Piece]]:
             return pieces_of(self._files_in(batch), cores, by_row_group=first.format == "parquet")
@@ -268,13 +271,15 @@ class Files(Source, BatchPlanner):
 
     def _next_files(self) -> list[tuple[str, FileState]]:
         """The oldest files, of about `bytes_per_batch` bytes; they are no longer waiting."""
-        count, size = 0, 0
+        count = 0
+        size = 0
         for _, state in self._ready:
             size += state.size
             if count and size > self.bytes_per_batch:
                 break
             count += 1
-        files, self._ready = self._ready[:count], self._ready[count:]
+        files = self._ready[:count]
+        del self._ready[:count]
         return files
 
     def _files_in(self, batch: Batch) -> list[tuple[str, int]]:
@@ -335,8 +340,9 @@ class Files(Source, BatchPlanner):
 
     @cached_property
     def _watch(self) -> DirectoryWatch:
-        any_name, kind = self._as_format is not None, self._first.format
-        return DirectoryWatch(self._directory, kind, self.notes, any_name=any_name, once=self._once)
+        return DirectoryWatch(
+            self._directory, self._first.format, self.notes, any_name=self._as_format is not None, once=self._once
+        )
 
     @cached_property
     def _suitable(self) -> list[tuple[TableFile, str | None]]:

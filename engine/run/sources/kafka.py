@@ -108,14 +108,7 @@ class Kafka(Source):
         """As what times in the latest values are read."""
         self.bounded = once
         self.ticks = not once  # there is no time between batches with fixed end offsets
-        self.progress = self._progress = KafkaProgress(
-            self._topics,
-            self.notes.add,
-            self._look_ahead,
-            channels_are_partitions=columns.by_partition,
-            once=once,
-            guard=LogGuard(self._shared.path / _LOGS),
-        )
+        self.progress = self._progress = self._new_progress()
         self.retry_after_s = self._progress.retry_after_s
         if columns.by_partition:
             self.channel_of_part = self._progress.channel_of_part
@@ -123,11 +116,25 @@ class Kafka(Source):
             self.part_name = self._progress.part_name
         self._balancer: KafkaBalancer | None = None
         if max_drift_ms is not None:
-            self._balancer = KafkaBalancer(
-                config, self._progress, columns, max_drift_ms=max_drift_ms, shared=self._shared
-            )
-            self._balancer.enforced = reader == "python"
+            self._balancer = self._new_balancer(max_drift_ms)
             self.balance = self._balancer.balance
+
+    def _new_progress(self) -> KafkaProgress:
+        return KafkaProgress(
+            self._topics,
+            self.notes.add,
+            self._look_ahead,
+            channels_are_partitions=self._columns.by_partition,
+            once=self._once,
+            guard=LogGuard(lambda: self._shared.path / _LOGS),
+        )
+
+    def _new_balancer(self, max_drift_ms: int) -> KafkaBalancer:
+        balancer = KafkaBalancer(
+            self._config, self._progress, self._columns, max_drift_ms=max_drift_ms, shared=self._shared
+        )
+        balancer.enforced = self._asked_reader == "python"
+        return balancer
 
     def check(self) -> None:
         """Check the cluster, the topics and their latest records; `UsageError` for anything that cannot be read."""

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import msgspec
 
 from ...kafka.client_settings import KafkaConfig
-from ...kafka.cluster import Cluster, Positions, TopicPartition, offsets_of, parse_offsets
-from ...kafka.log_guard import LogCutError, LogGuard, LogState, log_states
+from ...kafka.cluster import Cluster, Ends, Positions, TopicPartition, offsets_of, parse_offsets
+from ...kafka.log_guard import LogCutError, LogGuard, LogState, log_states, states_of
 from ...kafka.probe import LookAhead, Probe, TakeNote
 from ...system.errors import RunError, UsageError
 from ...watermarks.channels import Unread
@@ -148,9 +148,11 @@ class KafkaProgress(Probe):
             raise
         self._guard.accept(states)
 
-    def compare(self, cluster: Cluster) -> None:
-        if self._has_cuts(cluster, log_states(cluster, self._topics)):
-            self.is_rewind_due = True
+    def compare(self, cluster: Cluster, ends: Ends) -> None:
+        if self._has_cuts(cluster, states_of(self._ids, ends), self.read_to):
+            read_to = self.read_to  # before the logs are asked: a batch applied meanwhile would look like a cut
+            if self._has_cuts(cluster, log_states(cluster, self._topics), read_to):
+                self.is_rewind_due = True
 
     def cut(self) -> tuple[Positions, dict[TopicPartition, LogState]]:
         """Where partitions whose logs were cut continue, and all logs now; RunError if the cluster does not answer."""
@@ -183,10 +185,10 @@ class KafkaProgress(Probe):
         super().stop()
         self._disconnect()
 
-    def _has_cuts(self, cluster: Cluster, states: Mapping[TopicPartition, LogState]) -> bool:
+    def _has_cuts(self, cluster: Cluster, states: Mapping[TopicPartition, LogState], read_to: Positions) -> bool:
         guard = self._guard
         by_itself = {p for p, state in states.items() if self.reader_rewinds and guard.is_recreated(p, state)}
-        return bool(guard.cuts(cluster, {p: s for p, s in states.items() if p not in by_itself}, self.read_to))
+        return bool(guard.cuts(cluster, {p: s for p, s in states.items() if p not in by_itself}, read_to))
 
     def _connected(self) -> Cluster:
         if self._cluster is None:

@@ -62,7 +62,8 @@ def _parts(metadata: Any, rows: int, numbers: Sequence[int]) -> Iterator[list[in
         count += metadata.row_group(number).num_rows
         if count >= rows:
             yield part
-            part, count = [], 0
+            part = []
+            count = 0
     if part:
         yield part
 
@@ -83,7 +84,8 @@ def _group_by_group(
         read = 0
         try:
             for chunk in _chunks_of(content, columns, rows, [group]) if skipped < count else ():
-                before, read = read, read + rows_of(chunk)
+                before = read
+                read += rows_of(chunk)
                 if read > skipped:
                     first = max(0, skipped - before)
                     yield Chunk({name: values[first:] for name, values in chunk.items()})

@@ -32,18 +32,42 @@ class AnyTarget(Struct, frozen=True):
     it knows better.
     """
 
+    can_apply: ClassVar[bool] = False
+    """Whether its settings can be changed from here while it runs; else a line for the job is given."""
+    charts_batches: ClassVar[bool] = True
+    """Whether its progress is that of batches."""
+    counts_late: ClassVar[bool] = False
+    """Whether each record is known to be late or on time."""
+    expects_channels: ClassVar[bool] = False
+    """Whether channels come with the first record; else perhaps only the watermark of the whole is known."""
+    fires_windows: ClassVar[bool] = False
+    """Whether a window that closes is emitted then; else that depends on the output mode."""
+    has_hops: ClassVar[bool] = False
+    """Whether it consists of hops, each with an event time of its own, instead of channels."""
     has_reader: ClassVar[bool] = True
     """Whether something reads it, which may be behind; else nothing of it is unread."""
     has_tasks: ClassVar[bool] = False
     """Whether its tasks are known, each with its watermark and its load: they show where event time is lost."""
     has_watermark: ClassVar[bool] = True
     """Whether there is a watermark of the whole, with which channels are compared; else each has a time of its own."""
+    hides_writes: ClassVar[bool] = False
+    """Whether it may write topics that it does not report."""
     is_own: ClassVar[bool] = False
-    """Whether it is an engine of wmtop: it counts each record, and its settings can be changed from here."""
+    """Whether it is an engine of wmtop, which runs with what is installed here."""
+    logs_changes: ClassVar[bool] = False
+    """Whether it reports each change of its settings; else a change shows only in the settings themselves."""
     news_from: ClassVar[Literal["query", "job", "source"]] = "query"
     """What does not answer if nothing newer comes: a query, the manager of its job, or the source that is read here."""
+    notes_by_time: ClassVar[bool] = False
+    """Whether its notes are in the order in which they happened; else the first matters most."""
+    previews_any_value: ClassVar[bool] = False
+    """Whether any value of a setting can be previewed without a what-if, since a line for the job can be given."""
+    reports_drops: ClassVar[bool] = False
+    """Whether it always reports what it dropped as late."""
     reports_settings: ClassVar[bool] = True
     """Whether its settings are known as far as they are set."""
+    samples_records: ClassVar[bool] = False
+    """Whether its snapshots have a sample of its records."""
     shows_event_times: ClassVar[bool] = True
     """Whether the event times of its records may be known; else a channel's watermark, which is behind them, is all."""
     time_name: ClassVar[str] = "watermark"

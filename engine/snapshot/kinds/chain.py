@@ -60,7 +60,10 @@ class Hop(Struct, frozen=True, kw_only=True):
 class Chain(AnyTarget, frozen=True):
     """All hops, inputs first; `way` is the way that loses most, from its first hop to its last."""
 
+    charts_batches: ClassVar[bool] = False
+    has_hops: ClassVar[bool] = True
     reports_settings: ClassVar[bool] = False
+    time_name: ClassVar[str] = "event time"
 
     hops: list[Hop]
     way: list[int]

@@ -62,8 +62,13 @@ class FlinkVertex(Struct, frozen=True):
 class FlinkJob(AnyTarget, frozen=True):
     """The watched job, as its JobManager reports it."""
 
+    charts_batches: ClassVar[bool] = False
+    expects_channels: ClassVar[bool] = True
     has_tasks: ClassVar[bool] = True
+    hides_writes: ClassVar[bool] = True
     news_from: ClassVar[Literal["query", "job", "source"]] = "job"
+    previews_any_value: ClassVar[bool] = True
+    reports_drops: ClassVar[bool] = True
     reports_settings: ClassVar[bool] = False
     shows_event_times: ClassVar[bool] = False
 

@@ -90,6 +90,8 @@ class StreamsApplication(Struct, frozen=True):
 class KafkaStreams(AnyTarget, frozen=True):
     """A Kafka Streams application, watched by its commits."""
 
+    charts_batches: ClassVar[bool] = False
+    expects_channels: ClassVar[bool] = True
     has_watermark: ClassVar[bool] = False
     news_from: ClassVar[Literal["query", "job", "source"]] = "source"
     reports_settings: ClassVar[bool] = False

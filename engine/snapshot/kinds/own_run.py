@@ -34,8 +34,15 @@ class LateRecord(Struct, frozen=True):
 class OwnRun(AnyTarget, frozen=True):
     """An engine of wmtop: its records are counted, and its settings can be changed."""
 
+    can_apply: ClassVar[bool] = True
+    counts_late: ClassVar[bool] = True
+    expects_channels: ClassVar[bool] = True
+    fires_windows: ClassVar[bool] = True
     is_own: ClassVar[bool] = True
+    logs_changes: ClassVar[bool] = True
     news_from: ClassVar[Literal["query", "job", "source"]] = "source"
+    notes_by_time: ClassVar[bool] = True
+    samples_records: ClassVar[bool] = True
 
     spark: SparkProgress = SparkProgress()
     changes: list[SettingsChange] = field(default_factory=list[SettingsChange])

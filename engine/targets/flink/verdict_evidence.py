@@ -9,7 +9,8 @@ from ..evidence import evidence_of_channels
 
 def verdict_evidence_of(shown: Snapshot) -> Evidence:
     """The evidence of a job as it is shown; a restart restores no watermark."""
-    job, channels = shown.job, evidence_of_channels(shown)
+    job = shown.job
+    channels = evidence_of_channels(shown)
     started_ms = None
     if shown.state == "live" and None not in (shown.now_ms, job.clock_ms, job.running_ms):
         ran_ms = (job.clock_ms or 0) - (job.running_ms or 0)

@@ -225,7 +225,9 @@ class FlinkWatch(JudgedTarget[FlinkFacts]):
         until_s = time.monotonic() + LOOK_S
         while True:
             facts = self.poll()
-            attribution, older, now = attribution_of(facts, _now_ms()), facts.older_sample, facts.sample
+            attribution = attribution_of(facts, _now_ms())
+            older = facts.older_sample
+            now = facts.sample
             can_compare = older is not None and now is not None and now.at_ms - older.at_ms >= IDLE_STEP_MS
             is_sure = now is not None and (attribution is None or attribution.is_sure or can_compare)
             if is_sure or not facts.runs or facts.trouble is not None or time.monotonic() > until_s:
@@ -244,35 +246,57 @@ class FlinkWatch(JudgedTarget[FlinkFacts]):
             self._broker.close()
 
     def _polled(self, facts: FlinkFacts) -> FlinkFacts:
+        before = facts.graph.job
+        facts = self._with_successor(self._with_graph(facts))
+        job = facts.graph.job
+        if job.state in RUNS:
+            self._alive_ms = facts.graph.now_ms
+        if (job.id, job.started_ms) != (before.id, before.started_ms):
+            facts = self._without_samples(facts)
+            self._asked_s = -SLOW_S
+        if job.state != before.state or time.monotonic() - self._asked_s >= SLOW_S:
+            facts = self._with_slow_facts(facts)
+        return self._with_next_sample(facts)
+
+    def _with_graph(self, facts: FlinkFacts) -> FlinkFacts:
+        """The facts with the job as it is now; UNKNOWN where the JobManager no longer has it."""
         job = facts.graph.job
         asked_ms = _now_ms()
         try:
-            graph, answered_ms = graph_of(self._rest, job.id), _now_ms()
-            if graph.job.state in RUNS and self._answers.see(graph.now_ms, asked_ms, answered_ms):
-                self._collector.forget()
-                facts = replace(facts, samples=(), read_ms={})
+            graph = graph_of(self._rest, job.id)
         except RestError as error:
             if error.status != 404:
                 raise
-            graph, answered_ms = replace(facts.graph, job=replace(job, state="UNKNOWN")), facts.answered_ms
-        if graph.job.state not in RUNS:
-            later = successor(jobs_of(self._rest), graph.job, self._alive_ms)
-            if later is not None:  # the same job under a new id, since it was submitted again
-                graph, answered_ms = graph_of(self._rest, later.id), _now_ms()
-        if graph.job.state in RUNS:
-            self._alive_ms = graph.now_ms
-        if graph.job != job and (graph.job.id, graph.job.started_ms) != (job.id, job.started_ms):
-            self._collector.forget()
-            facts = replace(facts, samples=(), read_ms={})
-            self._asked_s = -SLOW_S
-        facts = replace(facts, graph=graph, answered_ms=answered_ms, clock=self._answers.clock.offset)
-        if graph.job.state != job.state or time.monotonic() - self._asked_s >= SLOW_S:
-            facts = self._with_slow_facts(facts)
+            return replace(facts, graph=replace(facts.graph, job=replace(job, state="UNKNOWN")))
+        answered_ms = _now_ms()
+        if graph.job.state in RUNS and self._answers.see(graph.now_ms, asked_ms, answered_ms):
+            facts = self._without_samples(facts)
+        return replace(facts, graph=graph, answered_ms=answered_ms, clock=self._answers.clock.offset)
+
+    def _with_successor(self, facts: FlinkFacts) -> FlinkFacts:
+        """The facts with the same job under a new id, where it has ended and was submitted again."""
+        if facts.graph.job.state in RUNS:
+            return facts
+        later = successor(jobs_of(self._rest), facts.graph.job, self._alive_ms)
+        if later is None:
+            return facts
+        graph = graph_of(self._rest, later.id)
+        return replace(facts, graph=graph, answered_ms=_now_ms())
+
+    def _without_samples(self, facts: FlinkFacts) -> FlinkFacts:
+        self._collector.forget()
+        return replace(facts, samples=(), read_ms={})
+
+    def _with_next_sample(self, facts: FlinkFacts) -> FlinkFacts:
+        """The facts with what the JobManager has fetched from a running job since the last sample."""
+        if facts.graph.job.state != "RUNNING":
+            return facts
         interval_ms = DEFAULT_INTERVAL_MS if facts.interval_ms is None else facts.interval_ms
-        if graph.job.state == "RUNNING" and (sample := self._collector.sample(graph, interval_ms)) is not None:
-            facts = with_sample(facts, sample)
-            facts = facts if self._broker is None else self._broker.join(facts)
-        return facts
+        sample = self._collector.sample(facts.graph, interval_ms)
+        if sample is None:
+            return facts
+        facts = with_sample(facts, sample)
+        return facts if self._broker is None else self._broker.join(facts)
 
     def _with_slow_facts(self, facts: FlinkFacts) -> FlinkFacts:
         self._asked_s = time.monotonic()

@@ -44,8 +44,12 @@ _MAX_STORES = 64
 _MAX_CHILDREN = 200
 MAX_CLOCK_SKEW_MS = 1_000
 """How far (ms) a file's time may be outside the batch that wrote it: clocks differ, and file systems round."""
-MIN_HISTORY, MAX_HISTORY, HISTORY_MS = 16, 120, 90_000
-"""Batches looked back, at least and at most: more for short batches, to cover the time (ms) that a verdict needs."""
+MIN_HISTORY = 16
+"""Batches looked back, at least."""
+MAX_HISTORY = 120
+"""Batches looked back, at most."""
+HISTORY_MS = 90_000
+"""The time (ms) that a verdict needs: with short batches more of them are looked back, to cover it."""
 _PARTS = ("commits", "metadata", "offsets", "sources", "state")
 
 
@@ -181,7 +185,8 @@ class CheckpointTap:
         known = {source.source: source.offsets or {} for source in before.sources}
         grown: list[int] = []
         for source in now.sources:
-            earlier, offsets = known.get(source.source, {}), source.offsets or {}
+            earlier = known.get(source.source, {})
+            offsets = source.offsets or {}
             grown_here = [offset - earlier[name] for name, offset in offsets.items() if name in earlier]
             if source.kind != "kafka" or min(grown_here, default=-1) < 0:
                 return None
@@ -192,7 +197,19 @@ class CheckpointTap:
     def _history(self, query_id: str | None, batch: int, committed: int | None) -> tuple[RecordedBatch, ...]:
         """The last batches, each read once."""
         if query_id != self._marks_of or batch < max(self._marks, default=batch):
-            self._marks, self._marks_of = {}, query_id
+            self._marks = {}
+            self._marks_of = query_id
+        marks = self._last_marks(batch)
+        self._marks = {mark.batch: mark for mark in reversed(marks)}
+        ahead_ms = offset_by_files(self.file_times) or 0
+        for mark in marks:
+            if mark.end_ms is None and committed is not None and mark.batch <= committed:
+                self._marks[mark.batch] = replace(mark, end_ms=self._end_ms(mark, ahead_ms))
+        self._written_ms = {number: at_ms for number, at_ms in self._written_ms.items() if number in self._marks}
+        return tuple(self._marks.values())
+
+    def _last_marks(self, batch: int) -> list[RecordedBatch]:
+        """The batches up to `batch` without a gap, the newest first."""
         marks: list[RecordedBatch] = []
         for number in range(batch, max(batch - MAX_HISTORY, -1), -1):
             try:
@@ -202,13 +219,7 @@ class CheckpointTap:
             marks.append(mark)
             if len(marks) >= MIN_HISTORY and marks[0].begin_ms - mark.begin_ms >= HISTORY_MS:
                 break
-        self._marks = {mark.batch: mark for mark in reversed(marks)}
-        ahead_ms = offset_by_files(self.file_times) or 0
-        for mark in marks:
-            if mark.end_ms is None and committed is not None and mark.batch <= committed:
-                self._marks[mark.batch] = replace(mark, end_ms=self._end_ms(mark, ahead_ms))
-        self._written_ms = {number: at_ms for number, at_ms in self._written_ms.items() if number in self._marks}
-        return tuple(self._marks.values())
+        return marks
 
     def _mark(self, number: int, batch: int) -> RecordedBatch:
         path = self.path / "offsets" / str(number)

@@ -37,7 +37,8 @@ class DriverClock(TargetClock):
         files_ms = self.offset.ms - set_by_ms if self._files_ms is None else self._files_ms
         if not self.offset.ms or not files_ms:
             return facts
-        checkpoint, report = facts.checkpoint, facts.report
+        checkpoint = facts.checkpoint
+        report = facts.report
         if report is not None and report.heard_ms is not None:
             report = replace(report, heard_ms=report.heard_ms + files_ms)
         if checkpoint is not None:
@@ -53,7 +54,8 @@ class DriverClock(TargetClock):
         set_ms = self.set_ms
         if set_ms is None:
             return facts
-        checkpoint, report = facts.checkpoint, facts.report
+        checkpoint = facts.checkpoint
+        report = facts.report
         if checkpoint is not None:
             later = tuple(batch for batch in checkpoint.history if batch.begin_ms >= set_ms)
             checkpoint = replace(checkpoint, history=later)
@@ -67,12 +69,16 @@ class DriverClock(TargetClock):
 
         What was dated before a clock was set keeps its time.
         """
-        by_ms, level, target, spark = self.offset.ms, shown.level, shown.target, shown.spark
+        level = shown.level
+        target = shown.target
         if shown.now_ms is None or not isinstance(target, SparkQuery):
             return replace(shown, wall_ms=wall_ms)
-        now_ms, watermark_ms = shown.now_ms - by_ms, level.watermark_ms
+        by_ms = self.offset.ms
+        now_ms = shown.now_ms - by_ms
+        watermark_ms = level.watermark_ms
         moved_ms = self._ours("moved", level.moved_ms, watermark_ms, now_ms)
         behind_ms = None if watermark_ms is None else now_ms - watermark_ms
+        spark = shown.spark
         spark = replace(
             spark,
             batch_timestamp_ms=self._ours("batch", spark.batch_timestamp_ms, shown.batch, now_ms),

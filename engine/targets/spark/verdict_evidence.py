@@ -10,7 +10,9 @@ from ..evidence import evidence_of_channels, known
 
 def verdict_evidence_of(shown: Snapshot) -> Evidence:
     """The evidence of a query as it is shown, in our time."""
-    spark, condition, channels = shown.spark, shown.condition, evidence_of_channels(shown)
+    spark = shown.spark
+    condition = shown.condition
+    channels = evidence_of_channels(shown)
     unread = channels.unread
     if condition.idle and unread:
         unread = None  # `minOffsetsPerTrigger` delays them, or they have just come: neither is known

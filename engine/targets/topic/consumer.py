@@ -175,10 +175,7 @@ class TopicWatch(JudgedTarget[TopicFacts]):
         Arrival is judged by record timestamps, if some of them look like arrivals: a replay's may be years old.
         `unread` holds the watermark back, as it does in a job that has read none of its records.
         """
-        arrived = {name: _arrived_ms(p, now_ms) for name, p in fresh.items()}
-        after = self._rules.idle_after_ms or _HOUR_MS
-        if all(now_ms - time_ms > after for time_ms in arrived.values()):
-            arrived = dict.fromkeys(arrived, now_ms)
+        arrived = self._arrivals(fresh, now_ms)
         moments = sorted(set(arrived.values()))
         self._monitor.add_channels(unread, min(moments, default=now_ms))
         unread = [*unread, *(name for name, p in fresh.items() if p.unread)]
@@ -196,6 +193,13 @@ class TopicWatch(JudgedTarget[TopicFacts]):
         if unread or any(_is_ahead(p, now_ms) for p in fresh.values()):
             # When the others were read, or when records of our future came, is not known.
             self._monitor.history.moved_ms = None
+
+    def _arrivals(self, fresh: dict[str, PartitionFacts], now_ms: int) -> dict[str, int]:
+        """When the last record of each partition arrived (epoch ms); `now_ms` for all of them if all are too old."""
+        arrived = {name: _arrived_ms(p, now_ms) for name, p in fresh.items()}
+        after = self._rules.idle_after_ms or _HOUR_MS
+        is_old = all(now_ms - time_ms > after for time_ms in arrived.values())
+        return dict.fromkeys(arrived, now_ms) if is_old else arrived
 
     def _observe(self, partitions: dict[str, PartitionFacts], now_ms: int) -> None:
         groups = [

@@ -1,6 +1,7 @@
 """Nothing in data ends a run: a row that cannot be read is malformed, with file, row and reason; no other row is."""
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pytest
 from wmtop.engine.run.durable_state import StateDirectory
 from wmtop.engine.run.query import Run
-from wmtop.engine.run.sources import staging
+from wmtop.engine.run.sources import directory_watch, staging
 from wmtop.engine.run.sources.base import RecordColumns
 from wmtop.engine.run.sources.columns import PREFIX, Columns
 from wmtop.engine.run.sources.files import FileRows, Files, Piece
@@ -18,10 +19,11 @@ from wmtop.engine.system.errors import UsageError
 from wmtop.engine.watermarks.settings import Settings, Tumbling
 
 from ...refusals import refused
-from .poison import GOOD, LINE, POISON, csv, parquet, table
+from .poison import GOOD, LINE, POISON, Poison, csv, parquet, table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from wmtop.engine.snapshot import Note
     from wmtop.engine.watermarks.monitor import Monitor
 
 COLUMNS = Columns(time="at", channel="who")
@@ -52,7 +54,7 @@ def test_a_row_that_cannot_be_read_is_malformed_in_either_way(tmp_path: Path, na
     in_columns = FileRows(look_at(first), COLUMNS, RecordColumns(explain=("note",)))
     assert counted(list(in_columns(piece))) == (poison.rows, poison.malformed)
     in_rows = FileRows(look_at(first), ALL_COLUMNS, RecordColumns(whole=True, explain=("note",)))
-    paths = [pa.RecordBatch.from_pydict({"path": [f"file:{second}"]})]
+    paths = [pa.RecordBatch.from_pydict({"path": [str(second)]})]
     read = [pa.Table.from_batches([batch]) for batch in in_rows.in_rows(iter(paths))]
     assert counted(read) == (poison.rows, poison.malformed)
     assert {each.schema for each in read} == {in_rows.schema()}
@@ -83,48 +85,82 @@ def like_the_first(first: Path, second: Path) -> Any:
     return like(look_at(first), second)
 
 
-def run_to_end(spark: "SparkSession", directory: Path, state_path: Path, columns: Columns) -> "Monitor":
-    """What a run with a state directory knows when it has read what is there."""
-    source = Files(directory, columns, once=True)
+def run_to_end(
+    spark: "SparkSession", directory: Path, state_path: Path, columns: Columns
+) -> "tuple[Monitor, set[tuple[Any, Any, Any]]]":
+    """What a run with a state directory knows when it has read what is there, and its notes: code, file, why."""
+    said: list[Note] = []
+    source = Files(directory, columns, once=True, plan=state_path / "files.log")
+    source.notes.subscribe(said.append)
     source.check()
     state = StateDirectory(state_path)
     state.lock()
     run = Run(source, Settings(lateness_ms=50, window=Tumbling(100)), state, None, lambda: None)
     run.load(spark)
     run.start()
-    query: Any = run._query  # pyright: ignore[reportPrivateUsage]
-    query.awaitTermination()
+    while not run.exhausted:
+        run.check()
+        time.sleep(0.05)
     run.stop()
     state.unlock()
-    return run.monitor
+    return run.monitor, {(note.code, note.args.get("file"), note.args.get("why")) for note in said}
 
 
 @pytest.mark.parametrize("columns", [COLUMNS, ALL_COLUMNS], ids=["columns", "rows"])
 @pytest.mark.parametrize("kind", GOOD)
 def test_a_run_of_files_and_its_resume_count_every_row(
-    spark: "SparkSession", tmp_path: Path, kind: str, columns: Columns
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, columns: Columns
 ) -> None:
+    """Of Parquet without a footer none: a writer may add it, so that such a file is named and not read."""
+    monkeypatch.setattr(directory_watch, "NAMED_AFTER_S", 0.1)
     directory = tmp_path / "in"
     directory.mkdir()
     cases = [each for each in POISON.values() if each.suffix.partition(".")[0] == kind]
     # The oldest file cannot be read either: it keeps no run from starting, or from resuming.
-    write(directory / f"00.{cases[0].suffix}", b"\xff\xfe" if kind != "parquet" else b"no", 1)
-    write(directory / f"01.{kind}", GOOD[kind], 2)
+    oldest = f"00.{cases[0].suffix}"
+    write(directory / oldest, b"\xff\xfe" if kind != "parquet" else b"at,who", 1)
+    good = directory / f"01.{kind}"
+    write(good, GOOD[kind], 2)
     for number, case in enumerate(cases):
         write(directory / f"{number + 10}.{case.suffix}", case.content, number + 10)
-    in_oldest = 0 if kind == "csv" else 1  # of CSV it is the header
-    rows = sum(case.rows for case in cases) + in_oldest + 2
-    malformed = sum(case.malformed for case in cases) + in_oldest
-    monitor = run_to_end(spark, directory, tmp_path / "state", columns)
+    in_oldest = 1 if kind == "jsonl" else 0  # of CSV it is the header
+    read = [case for case in cases if has_footer(case)]
+    unread = {f"{number + 10}.{case.suffix}" for number, case in enumerate(cases) if not has_footer(case)}
+    if kind == "parquet":
+        assert unread
+        unread.add(oldest)
+    named = {("file_unread", name, "unfinished") for name in unread}
+    rows = sum(case.rows for case in read) + in_oldest + 2
+    malformed = sum(case.malformed for case in read) + in_oldest
+    monitor, notes = run_to_end(spark, directory, tmp_path / "state", columns)
+    assert notes == named
     assert monitor.rows == rows
     assert sum(each.malformed or 0 for each in monitor.counts.values()) == malformed
     example = monitor.malformed_example
     assert example is not None
-    write(directory / f"later.{cases[0].suffix}", cases[0].content, 1_000)
-    monitor = run_to_end(spark, directory, tmp_path / "state", columns)
-    assert monitor.rows == rows + cases[0].rows
-    assert sum(each.malformed or 0 for each in monitor.counts.values()) == malformed + cases[0].malformed
+    write(directory / f"later.{read[0].suffix}", read[0].content, 1_000)
+    write(good, GOOD[kind] * 2, 1_000)
+    monitor, notes = run_to_end(spark, directory, tmp_path / "state", columns)
+    assert notes == named | {("file_changed", good.name, None)}
+    assert monitor.rows == rows + read[0].rows
+    assert sum(each.malformed or 0 for each in monitor.counts.values()) == malformed + read[0].malformed
     assert monitor.malformed_example == example
+
+
+def test_a_last_row_that_was_read_in_part_is_not_read_again(spark: "SparkSession", tmp_path: Path) -> None:
+    directory = tmp_path / "in"
+    directory.mkdir()
+    file = directory / "a.jsonl"
+    write(file, LINE + b"\n" + LINE[:-9], 1)
+    monitor, notes = run_to_end(spark, directory, tmp_path / "state", COLUMNS)
+    assert (monitor.rows, monitor.malformed_example is None, notes) == (2, False, set())
+    write(file, LINE + b"\n" + LINE + b"\n" + LINE + b"\n", 2)
+    monitor, notes = run_to_end(spark, directory, tmp_path / "state", COLUMNS)
+    assert (monitor.rows, notes) == (2, {("file_changed", "a.jsonl", None)})
+
+
+def has_footer(case: Poison) -> bool:
+    return case.suffix != "parquet" or case.content.endswith(b"PAR1")
 
 
 def write(path: Path, content: bytes, mtime: int) -> None:

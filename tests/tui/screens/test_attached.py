@@ -9,8 +9,8 @@ from wmtop.engine.snapshot import BarrelRule, Level, Note, Snapshot, StatefulOpe
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.text.codes import unknown_text
 from wmtop.engine.text.formatting import YEAR
+from wmtop.tui.words.kinds.spark_query import restart_words
 from wmtop.tui.words.notes import note_text
-from wmtop.tui.words.targets import restart_words
 
 from tests.snapshots import replace
 

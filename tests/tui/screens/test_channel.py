@@ -6,7 +6,7 @@ from wmtop.engine.snapshot import Snapshot
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui.screens.channels import ChannelScreen
 from wmtop.tui.screens.main import MainScreen
-from wmtop.tui.words.channels import channel_line
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.texts import CHANNEL_GONE, MAX_LATE_ONLY, NOT_BEHIND, OF_THIS_CHANNEL
 
 from tests.snapshots import replace
@@ -25,7 +25,7 @@ def with_channel(name: str, **more: object) -> Snapshot:
 
 def sentence(snapshot: Snapshot, name: str) -> str:
     view = next(view for view in snapshot.channels if view.channel == name)
-    return "".join(text for text, _ in channel_line(snapshot, view))
+    return "".join(text for text, _ in presenter_of(snapshot).channel_line(view))
 
 
 def test_enter_opens_the_selected_channel_else_the_holder_and_arrows_go_to_the_others() -> None:

@@ -9,7 +9,7 @@ from wmtop.engine.text.codes import CAUSES
 from wmtop.tui.screens.channels import ChannelScreen
 from wmtop.tui.screens.history import HistoryScreen
 from wmtop.tui.widgets.rows import Sheet
-from wmtop.tui.words.presenter import presenter_of
+from wmtop.tui.words.kinds import presenter_of
 
 from .. import canned
 from ..canned import MINUTE, NOW, SETTINGS, WALL, header, held, live

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from wmtop.tui.screens.lateness import LatenessScreen
 from wmtop.tui.widgets.lateness_plot import LatenessPlot
-from wmtop.tui.words.presenter import presenter_of
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.preview import UNTUNABLE
 from wmtop.tui.words.texts import ALL_SO_FAR, NO_RECORD, NONE_IN_THIS_TIME, OF_ITS_RECORDS, SHARE_BEHIND, SINCE_START
 

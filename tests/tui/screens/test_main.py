@@ -9,8 +9,8 @@ from wmtop.tui.screens.help import ChannelCommands, HelpScreen
 from wmtop.tui.screens.windows import WindowScreen, WindowsScreen
 from wmtop.tui.widgets.barrel import Barrel
 from wmtop.tui.widgets.tables import ChannelTable
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.texts import BY_DISTANCE, NO_CHANNEL_MATCHES, NO_WINDOW_MATCHES, OPEN_INSTANCE
-from wmtop.tui.words.watermark import cause
 
 from tests.snapshots import replace
 
@@ -28,7 +28,7 @@ def test_it_says_who_holds_the_level_why_for_how_long_and_what_that_costs() -> N
         assert re.search(r"wmtop  flights  ● LIVE  batch 214 · 0\.31 s · 5,402 rows/s", it.said("#status"))
         await it.says("2013-02-08 14:32:10 UTC  ×600", "#status")
         await it.shows("#level", " 13:47:59 ", " 43m ", " 44m ")
-        await it.shows("#level", " F9 ", cause(live()))
+        await it.shows("#level", " F9 ", presenter_of(live()).cause())
         assert re.search(r"lag [ ▁-█]{20,} ≤43m", it.said("#level"))
         await it.says("late 1.8 % (1,242), now 4.4 %", "#tuning")
         await it.says("3 open · 212 fired", "#middle")

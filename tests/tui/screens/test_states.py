@@ -6,9 +6,9 @@ import pytest
 from wmtop.engine.snapshot import Snapshot, Step
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.screens.start import QuitScreen, StartScreen
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.texts import ALL_CLOSED, ALL_IDLE, CONNECTING, NO_CHANNEL, NO_OPEN_WINDOW
-from wmtop.tui.words.watermark import cause, watermark_parts
 
 from tests.snapshots import replace
 
@@ -19,7 +19,7 @@ from ..drive import Driven, drive
 
 def line(snapshot: Snapshot) -> str:
     """The watermark's line, as it is where there is room."""
-    return "".join(text for text, _ in lay(watermark_parts(snapshot, UTC), 120)).strip()
+    return "".join(text for text, _ in lay(presenter_of(snapshot).watermark(UTC), 120)).strip()
 
 
 def test_the_first_paint_needs_no_engine() -> None:
@@ -96,7 +96,7 @@ def test_without_data_it_says_what_it_waits_for() -> None:
         await it.says("late – (0)", "#tuning")
         await it.press("right", "down", "s", "x", "enter", "plus")
         await it.push(live())
-        await it.says(cause(live()), "#level")
+        await it.says(presenter_of(live()).cause(), "#level")
 
     drive(scenario, canned.empty())
 
@@ -104,7 +104,7 @@ def test_without_data_it_says_what_it_waits_for() -> None:
 def test_a_channel_that_was_never_seen_visibly_holds_the_watermark() -> None:
     async def scenario(it: Driven) -> None:
         await it.says(line(canned.never_seen()), "#level")
-        await it.says(cause(canned.never_seen()), "#level")
+        await it.says(presenter_of(canned.never_seen()).cause(), "#level")
         await it.says("?", "Barrel")
         await it.says("HOLDS 26m", "#channels")
         await it.says("none yet", "#channels")
@@ -177,7 +177,7 @@ def test_a_stream_that_breaks_off_leaves_the_last_picture() -> None:
         it.client.end("engine 'flights' died: its log is x.log")
         await it.until(lambda: "● FAILED" in it.said("#status"))
         await it.says("engine 'flights' died: its log is x.log", "#banner")
-        await it.says(cause(live()), "#level")
+        await it.says(presenter_of(live()).cause(), "#level")
 
     drive(scenario, *reported(live()))
 

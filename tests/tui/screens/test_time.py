@@ -8,7 +8,7 @@ from wmtop.engine.snapshot import Snapshot, TimePoint
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.tui.screens.main import MainScreen
 from wmtop.tui.widgets.charts import TimeCanvas
-from wmtop.tui.words.presenter import presenter_of
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.recent import Recent
 from wmtop.tui.words.texts import not_in_sample, sample_of
 from wmtop.tui.words.time_plot import PlotFrame

@@ -9,6 +9,7 @@ from wmtop.engine.text.codes import unknown_text
 from wmtop.tui.screens.channels import ChannelScreen
 from wmtop.tui.screens.windows import WindowsScreen
 from wmtop.tui.widgets.rows import Sheet
+from wmtop.tui.words.closing import closing
 from wmtop.tui.words.spans import text_of
 from wmtop.tui.words.texts import (
     FIRED_LONG_AGO,
@@ -18,7 +19,6 @@ from wmtop.tui.words.texts import (
     OPEN_UNKNOWN,
     windows_wait_for,
 )
-from wmtop.tui.words.windows import closing
 
 from .. import canned
 from ..canned import SETTINGS, live, many, reported

@@ -5,8 +5,8 @@ from datetime import UTC
 from wmtop.engine.snapshot import Holder, Level, Snapshot, SourcePosition, SparkProgress, WatermarkNode
 from wmtop.tui.words.barrel import STATES
 from wmtop.tui.words.channels import by_name
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.operators import Stage, rows
-from wmtop.tui.words.presenter import presenter_of
 
 from tests.snapshots import replace
 

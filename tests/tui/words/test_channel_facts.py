@@ -5,7 +5,8 @@ import re
 from wmtop.engine.snapshot import Offender, Snapshot
 from wmtop.engine.text import formatting as f
 from wmtop.engine.watermarks.observation import MalformedRecord
-from wmtop.tui.words.channels import channel_line, facts
+from wmtop.tui.words.channel_facts import facts
+from wmtop.tui.words.kinds import presenter_of
 
 from tests.snapshots import replace
 
@@ -27,7 +28,7 @@ def shown_of(snapshot: Snapshot, name: str) -> dict[str, str]:
 
 def state_override(snapshot: Snapshot, name: str) -> str:
     view = next(view for view in snapshot.channels if view.channel == name)
-    return "".join(text for text, _ in channel_line(snapshot, view))
+    return "".join(text for text, _ in presenter_of(snapshot).channel_line(view))
 
 
 def test_each_state_has_its_sentence() -> None:

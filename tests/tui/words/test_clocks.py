@@ -9,11 +9,11 @@ from wmtop.engine.snapshot import KafkaStreams, Snapshot
 from wmtop.engine.verdict.alerts import VerdictChanged
 from wmtop.engine.verdict.history import history_point
 from wmtop.tui.words.check import CheckInput, facts_of, reason_of
-from wmtop.tui.words.clocks import clock_lines, groups
+from wmtop.tui.words.clocks import clock_lines, groups, partition_line
 from wmtop.tui.words.fleet import fleet_row
 from wmtop.tui.words.history import alert_text
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.metrics import METRICS
-from wmtop.tui.words.presenter import presenter_of
 from wmtop.tui.words.spans import lay
 from wmtop.tui.words.summary import summary
 from wmtop.tui.words.verdict import blame, verdict_line, verdict_parts
@@ -132,3 +132,11 @@ def test_a_clock_without_a_commit_is_not_at_zero() -> None:
     assert "1970" not in said
     assert "UNKNOWN" in said
     assert facts_of(CheckInput(empty, (), "unknown", ()))["level_lag"] is None
+
+
+def test_a_copied_partition_says_what_its_page_says() -> None:
+    """No partition is ahead of or behind a watermark where each task has a clock of its own."""
+    snapshot = streams()
+    said = ["".join(text for text, _ in presenter_of(snapshot).channel_line(view)) for view in snapshot.channels]
+    assert said == ["".join(text for text, _ in partition_line(snapshot, view)) for view in snapshot.channels]
+    assert not any("watermark" in line for line in said)

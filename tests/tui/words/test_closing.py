@@ -18,7 +18,7 @@ from wmtop.engine.snapshot import (
 )
 from wmtop.engine.verdict.history import HistoryPoint
 from wmtop.engine.watermarks.settings import Settings
-from wmtop.tui.words.windows import Closing, blockers, closing, fired_words, kept_until_ms, needs_ms, pace
+from wmtop.tui.words.closing import Closing, blockers, closing, fired_words, kept_until_ms, needs_ms, pace
 
 from tests.snapshots import replace
 

@@ -4,7 +4,8 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.doctor import diagnose
 from wmtop.engine.snapshot import Totals, Verdict, VerdictName
-from wmtop.tui.words.check import FACTS, AtLeast, CheckInput, Fact, Value, evaluate, facts_of, parse_fail_if, reason_of
+from wmtop.tui.words.check import FACTS, CheckInput, Fact, evaluate, facts_of, parse_fail_if, reason_of
+from wmtop.tui.words.fact_values import AtLeast, Value
 
 from ...doctor.patients import SECOND, before, channel, healthy
 from .. import attached

@@ -7,9 +7,10 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.snapshot import STATE_SCHEMA, Note, NoteCode, SourceView
 from wmtop.engine.watermarks.observation import MalformedRecord
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.notes import note_text
-from wmtop.tui.words.presenter import presenter_of, recent_note
 from wmtop.tui.words.spans import lay, text_of
+from wmtop.tui.words.state import recent_note
 from wmtop.tui.words.summary import summary
 
 from .. import attached, canned

@@ -4,7 +4,8 @@ import pytest
 from wmtop.engine.snapshot import Snapshot, SourcePosition, SparkProgress
 from wmtop.engine.verdict.history import HistoryPoint, Phases
 from wmtop.tui.widgets.charts import stacked
-from wmtop.tui.words.progress import Chart, UnreadPosition, cells_of, charts, step_ms, unread
+from wmtop.tui.words.kinds import presenter_of
+from wmtop.tui.words.progress import Chart, UnreadPosition, cells_of, step_ms, unread
 
 from tests.snapshots import replace
 
@@ -18,7 +19,7 @@ def point(second: int, **more: object) -> HistoryPoint:
 
 def drawn(snapshot: Snapshot, points: list[HistoryPoint], columns: int = 4, cell_ms: int = 2_000) -> dict[str, Chart]:
     cells = cells_of(points, columns, cell_ms)
-    return {chart.name: chart for chart in charts(snapshot, points, cells)}
+    return {chart.name: chart for chart in presenter_of(snapshot).charts(points, cells)}
 
 
 @pytest.mark.parametrize(

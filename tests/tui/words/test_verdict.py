@@ -8,8 +8,10 @@ from wmtop.engine.snapshot import Blocker, Holder, Reason, Snapshot, Verdict, Ve
 from wmtop.engine.verdict.preview import ProposedSetting
 from wmtop.tui.words import verdict as v
 from wmtop.tui.words.fleet import fleet_row
-from wmtop.tui.words.presenter import presenter_of
+from wmtop.tui.words.kinds import presenter_of
+from wmtop.tui.words.naming import count_of, named
 from wmtop.tui.words.spans import Part, lay
+from wmtop.tui.words.verdict_words import WORDS
 
 from tests.snapshots import replace
 
@@ -50,7 +52,7 @@ def test_nothing_that_is_lost_is_moving(state: Any, silent_ms: int | None, lost:
     assert found.verdict == ("moving" if healthy else "unknown")
     parts = v.verdict_parts(snapshot, lost=lost, silent_ms=silent_ms)
     assert ("good" in styles(parts)) == healthy
-    assert (v.WORDS["moving"] in text(parts)) == healthy
+    assert (WORDS["moving"] in text(parts)) == healthy
 
 
 def test_what_has_ended_stays_ended() -> None:
@@ -69,7 +71,7 @@ def test_a_failed_engine_says_why_it_failed() -> None:
     [("moving", "good"), ("slow", "stale"), ("stalled", "bad"), ("waiting", "stale"), ("unknown", "stale")],
 )
 def test_the_style_is_the_severity(name: VerdictName, style: str) -> None:
-    assert v.verdict_parts(judged(name))[0].spans[0] == (f" ● {v.WORDS[name]}", style)
+    assert v.verdict_parts(judged(name))[0].spans[0] == (f" ● {WORDS[name]}", style)
 
 
 def test_findings_colour_a_good_verdict() -> None:
@@ -107,9 +109,9 @@ def test_the_blame_is_the_first_cause_only() -> None:
 
 
 def test_more_blockers_than_named_are_counted() -> None:
-    assert v.named(["a", "b", "c", "d"], 120) == v.named(["a", "b", "c"], 120)
-    assert "117" in v.named(["a", "b", "c"], 120)
-    assert v.count_of([Blocker(["a"], 0, 0, "quiet", 1_000), Blocker(["b"], 0, 0, "quiet")]) == 1_001
+    assert named(["a", "b", "c", "d"], 120) == named(["a", "b", "c"], 120)
+    assert "117" in named(["a", "b", "c"], 120)
+    assert count_of([Blocker(["a"], 0, 0, "quiet", 1_000), Blocker(["b"], 0, 0, "quiet")]) == 1_001
 
 
 def test_channels_near_the_fastest_are_not_blamed() -> None:

@@ -4,7 +4,9 @@ from msgspec.structs import replace
 from wmtop.engine.snapshot import Blocker, OpenWindow
 from wmtop.tui.screens.windows import group_line
 from wmtop.tui.widgets.rows import paragraph
-from wmtop.tui.words.windows import further_steps, short_staircase, steps, waits_for, waits_within, window_groups
+from wmtop.tui.words.holder import short_staircase
+from wmtop.tui.words.staircase import further_steps, steps
+from wmtop.tui.words.windows import waits_for, waits_within, window_groups
 
 from .. import canned
 from ..canned import HOUR, LEVEL, MINUTE

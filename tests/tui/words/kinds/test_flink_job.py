@@ -23,15 +23,16 @@ from wmtop.engine.text.codes import JOB_GONE, unknown_text
 from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.engine.verdict.history import history_point
 from wmtop.engine.watermarks.settings import Settings
-from wmtop.tui.words.channels import facts
-from wmtop.tui.words.operators import delay_words, stages_of_job
-from wmtop.tui.words.presenter import NO_WHAT_IF, NO_WHAT_IF_HERE, condition, identity, presenter_of, whole_identity
+from wmtop.tui.words.channel_facts import facts
+from wmtop.tui.words.kinds import presenter_of
+from wmtop.tui.words.kinds.flink_job import NO_BACKLOG, NO_WHAT_IF, NO_WHAT_IF_HERE, delay_words
 from wmtop.tui.words.preview import lateness
-from wmtop.tui.words.progress import NO_BACKLOG, cells_of
+from wmtop.tui.words.progress import cells_of
 from wmtop.tui.words.spans import Part, lay, text_of
+from wmtop.tui.words.staircase import steps
+from wmtop.tui.words.state import condition
 from wmtop.tui.words.summary import Case, Clip, markdown, summary
 from wmtop.tui.words.verdict import offer_of, verdict_line
-from wmtop.tui.words.windows import steps
 
 from tests.snapshots import replace, snapshot_for
 
@@ -180,7 +181,7 @@ def test_the_tuning_line_has_what_rest_shows_and_says_what_it_does_not() -> None
 def test_a_preview_says_who_answers_the_what_if() -> None:
     presenter = presenter_of(job())
     assert presenter.untunable() is None
-    assert not presenter.can_apply
+    assert not job().target.can_apply
     assert NO_WHAT_IF in presenter.no("what-if")
     assert NO_WHAT_IF_HERE in text(presenter.tuning(lateness(job(), 45_000), None))
     assert str(unknown_text("not_in_rest", {})) in presenter.no("windows")
@@ -230,7 +231,8 @@ def test_the_drift_of_an_aligned_source_is_shown() -> None:
         (None, "alignment"),
     ):
         aligned = replace(of.job.vertices[0], drift_ms=drift_ms)
-        source = stages_of_job(replace(of, flink=replace(of.job, vertices=[aligned, *of.job.vertices[1:]])))[1]
+        seen = replace(of, flink=replace(of.job, vertices=[aligned, *of.job.vertices[1:]]))
+        source = presenter_of(seen).stages(None)[1]
         assert (said in source.what) == (drift_ms is not None)
 
 
@@ -296,9 +298,9 @@ def replace_first(snapshot: Snapshot) -> FlinkJob:
 
 
 def test_a_job_is_identified_by_name_and_id() -> None:
-    assert identity(job()) == "job 01234567"
-    assert "0123456789abcdef" in whole_identity(job())
-    assert "RUNNING" in whole_identity(job())
+    assert presenter_of(job()).identity() == "job 01234567"
+    assert "0123456789abcdef" in presenter_of(job()).whole_identity()
+    assert "RUNNING" in presenter_of(job()).whole_identity()
 
 
 def test_an_idle_timeout_that_is_not_known_is_not_said_to_be_off() -> None:

@@ -4,7 +4,8 @@ import pytest
 from wmtop.engine.snapshot import FlinkJob, Note, Snapshot, SparkProgress
 from wmtop.engine.verdict.chain import NO_CLUSTER, ChainMember, Station, chain_of
 from wmtop.engine.verdict.history import history_point
-from wmtop.tui.words.chain import NO_ANSWER, NOT_SET, headline, stations_of
+from wmtop.tui.words.chain import headline
+from wmtop.tui.words.stations import NO_ANSWER, NOT_SET, stations_of
 
 from tests.snapshots import replace
 from tests.stations import station as a_station

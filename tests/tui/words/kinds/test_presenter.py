@@ -28,16 +28,17 @@ from wmtop.engine.text.formatting import ELSEWHERE
 from wmtop.engine.verdict.blame import is_close
 from wmtop.engine.verdict.chain import chain_of
 from wmtop.tui import words
+from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.operators import stages_of_query
-from wmtop.tui.words.presenter import condition, presenter_of, whole_identity
 from wmtop.tui.words.spans import lay
+from wmtop.tui.words.state import condition
 from wmtop.tui.words.watermark import late_drops
 
 from tests.snapshots import replace
 from tests.stations import station
 
-from ..attached import group, query, stale, streams, tapped, two_nodes
-from ..canned import empty, ended, live, stalled
+from ...attached import group, query, stale, streams, tapped, two_nodes
+from ...canned import empty, ended, live, stalled
 
 JOB = FlinkJob("c" * 32, "orders", "RUNNING", None, [])
 FLINK = replace(group(), origin={"level": "flink", "channels": "flink"}, flink=JOB)
@@ -164,4 +165,4 @@ def test_what_a_narrow_line_keeps_of_the_barrel_s_rule_is_not_the_watermark_of_a
 
 
 def test_a_group_is_called_so_once() -> None:
-    assert whole_identity(group()).startswith("group billing on orders")
+    assert presenter_of(group()).whole_identity().startswith("group billing on orders")
