@@ -74,6 +74,7 @@ def test_the_last_snapshot_of_an_engine_that_stops_is_not_a_moving_one(host: Hos
     last = seen("stale")
     assert (last.batch, last.verdict.verdict) == (7, "unknown")
     assert [note.code for note in last.notes] == ["engine_stopping"]
+    assert last.condition.stopping
 
 
 def test_a_single_look_at_a_target_that_is_still_starting_is_printed(

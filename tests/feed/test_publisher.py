@@ -389,7 +389,7 @@ def test_a_snapshot_that_is_too_long_goes_without_its_channels_and_says_so(
         "partial", [], large.batch, large.level, large.totals,
     )  # fmt: skip
     assert seen.notes[-1].code == "snapshot_too_long"
-    assert seen.notes[-1].args["channels"] == 10_000
+    assert seen.notes[-1].args["channels"] == seen.condition.channels_left_out == 10_000
     publisher.publish(snapshot(2))
     viewer = connect()
     viewer.read()

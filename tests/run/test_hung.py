@@ -94,6 +94,7 @@ def test_neither_a_reader_nor_a_jvm_that_stops_holds_the_engine(engine: "subproc
         stale = until(lambda snapshot: snapshot.state == "stale")
         assert stale.notes[-1].code == "jvm_silent"
         assert stale.notes[-1].args["pid"] == jvm
+        assert stale.condition.jvm_silent_ms == stale.notes[-1].args["silent_ms"]
         later = until(lambda snapshot: (snapshot.wall_ms or 0) > (stale.wall_ms or 0))
         assert later.state == "stale"
         engine.send_signal(signal.SIGTERM)

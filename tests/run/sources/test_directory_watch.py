@@ -215,9 +215,13 @@ def test_a_directory_that_is_renamed_away_is_lost_until_it_is_back(tmp_path: Pat
     assert looks.watch.is_lost
     assert not looks.watch.is_there()
     assert looks.notes() == [("directory_lost", str(tmp_path / "in"), "No such file or directory")]
+    lost = looks.watch.lost
+    assert lost is not None
+    assert (lost.directory, lost.why) == (str(tmp_path / "in"), "No such file or directory")
     (tmp_path / "away").rename(looks.directory)
     assert looks.read(3) == ["b.jsonl"]
     assert not looks.watch.is_lost
+    assert looks.watch.lost is None
     assert [note.args for note in looks.said] == [{"directory": str(tmp_path / "in"), "lost_ms": 4_000}]
 
 
