@@ -102,7 +102,7 @@ def _views(watermarks: Mapping[str, int | None], now_ms: int, before: Snapshot |
             watermark_ms=watermark_ms,
             max_event_ms=None,
             state="never_seen" if watermark_ms is None else "active",
-            since_ms=changed_ms(watermark_ms, last.get(channel), now_ms, first_ms=now_ms),
+            since_ms=changed_ms(watermark_ms, last.get(channel), now_ms),
             aligned=True,
         )
         for channel, watermark_ms in watermarks.items()
@@ -125,7 +125,7 @@ def _combined(views: list[ChannelView], now_ms: int, before: Snapshot | None) ->
         behind_fastest_ms=fastest_ms - lowest_ms,
         behind_clock_ms=now_ms - lowest_ms,
         holder=_holder(views[in_order[0][1]].channel, "behind", now_ms, before),
-        moved_ms=changed_ms(lowest_ms, last, now_ms, first_ms=now_ms),
+        moved_ms=changed_ms(lowest_ms, last, now_ms),
     )
     steps = steps_below(in_order, lowest_ms, fastest_ms)
     return level, blockers_of(steps, lambda number: views[number].channel, lambda number: "behind")

@@ -19,8 +19,11 @@ import pytest
 from msgspec.structs import replace
 from wmtop.engine.feed.redaction import Redaction
 from wmtop.engine.snapshot import Other, OtherFact, SourceView
+from wmtop.engine.targets.evidence import evidence_of_channels
 from wmtop.engine.targets.plugin import snapshot_of_channels
 from wmtop.engine.text.formatting import UNKNOWN
+from wmtop.engine.verdict.evidence import Picture
+from wmtop.engine.verdict.target_history import TargetHistory
 from wmtop.tui.words.check import parse_fail_if
 from wmtop.tui.words.kinds import presenter_of
 from wmtop.tui.words.kinds.plugin import fact_text
@@ -180,11 +183,22 @@ def test_the_slowest_channel_holds_back_the_watermark_step_by_step() -> None:
     assert first.level.holder.channel == "b"
     assert [(step.channels, step.gain_ms) for step in first.blockers or ()] == [(["b", "c"], 10), (["d"], 30)]
     later = snapshot_of_channels("x", source, {"a": 60, "b": 20, "c": 20, "d": 30}, 200, first)
-    assert [view.since_ms for view in later.channels] == [200, 100, 100, 100]
+    assert [view.since_ms for view in later.channels] == [200, None, None, None]
     assert later.level.holder == first.level.holder
-    assert later.level.moved_ms == 100
+    assert later.level.moved_ms is None
     empty = snapshot_of_channels("x", source, {"a": 60, "b": None}, 200, replace(first))
     assert (empty.level.watermark_ms, empty.level.holder and empty.level.holder.cause) == (None, "no_watermark")
+
+
+def test_a_watermark_that_stood_at_the_first_look_was_not_seen_to_move() -> None:
+    """It may have been frozen for days: what stands then proves no advance, and its age is a lower bound."""
+    source = SourceView("gauges", "orders")
+    history = TargetHistory()
+    before = None
+    for now_ms in (1_000_000, 1_010_000):
+        before = snapshot_of_channels("x", source, {"a": 50, "b": 20}, now_ms, before)
+        found = history.judge(Picture(before, evidence_of_channels(before))).verdict
+        assert (found.verdict, found.age_at_least) == ("unknown", True)
 
 
 def test_the_page_names_every_method_of_the_protocol() -> None:
