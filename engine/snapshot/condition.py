@@ -38,9 +38,9 @@ class Condition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is known of a target's state; the default of each field is that nothing of the kind is known."""
 
     settled: bool = False
-    """Another look would tell no more, also if the verdict is not known."""
+    """Another look would show no more, also if the verdict is not known."""
     no_guide: bool = False
-    """Its watermark says nothing about its results: windows do not wait for it, or it was ahead of inputs that go on.
+    """Its watermark says nothing about its results: windows do not wait for it, or it passed inputs that have not ended.
     """
     clock_ahead: bool = False
     """Its clock is ahead of ours by an unknown time: its times prove no progress."""
@@ -55,7 +55,7 @@ class Condition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For how long its JVM has not answered; None: it answers."""
     stopping: bool = False
     channels_left_out: int | None = None
-    """So many channels, and the windows, are not in this snapshot, which would be too long; None: all are there."""
+    """How many channels are not in this snapshot, nor the windows: it would be too long. None: all are there."""
     one_batch: bool = False
     """The stream was a single batch, so no record could be late."""
 

@@ -1,4 +1,4 @@
-"""What one look tells beside the snapshot about whether a watermark moves: a plain record, made where the facts are.
+"""What one look shows, beside the snapshot, of whether a watermark moves: a plain record, made where the facts are.
 
 Each kind of target makes its own (`engine/targets`); an own run makes it of its source. Times are epoch ms.
 """
@@ -43,7 +43,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     inconclusive: Inconclusive | None = None
     """Why unread records say nothing: they may only wait for the query's next trigger."""
     settled: bool = False
-    """Another look would tell no more, also if the verdict is not known."""
+    """Another look would show no more, also if the verdict is not known."""
     beat: Beat | None = None
     """What happens again and again while all is well; None: the history sees beats itself. It is shown by `batch` or
     `offsets`, whichever is given; a sample by each look.
@@ -57,7 +57,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     restarted_ms: int | None = None
     """When it last began to run."""
     keeps_watermark: bool = True
-    """It goes on with its last watermark after a restart; else it has none until records come."""
+    """It resumes its last watermark after a restart; else it has none until records come."""
     frozen_by_lateness_ms: int | None = None
     """How far (event time) a raised lateness alone holds the watermark back, by the target's own numbers."""
 

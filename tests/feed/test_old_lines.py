@@ -89,13 +89,13 @@ def test_a_query_at_a_standstill_is_settled_once_it_is_stale(code: NoteCode, sta
 
 def test_every_code_has_a_meaning_or_is_words_only() -> None:
     """A new code that something follows from belongs into the condition, not into a note."""
-    told = {
+    of_condition = {
         code
         for code in get_args(NoteCode)
         if condition_of_notes("live", [Note(NOW, code, {"silent_ms": 1, "channels": 1})]) != NOTHING_KNOWN
     }
-    assert told | _WORDS_ONLY == set(get_args(NoteCode))
-    assert told.isdisjoint(_WORDS_ONLY)
+    assert of_condition | _WORDS_ONLY == set(get_args(NoteCode))
+    assert of_condition.isdisjoint(_WORDS_ONLY)
 
 
 def test_a_directory_that_is_back_is_not_lost() -> None:
@@ -105,7 +105,7 @@ def test_a_directory_that_is_back_is_not_lost() -> None:
 
 def test_a_condition_is_in_the_line_only_where_something_is_known() -> None:
     assert b'"condition"' not in encode_line(SEEN)
-    told = replace(SEEN, condition=Condition(pause="trigger", silent_ms=7))
-    line = encode_line(told)
+    paused = replace(SEEN, condition=Condition(pause="trigger", silent_ms=7))
+    line = encode_line(paused)
     assert b'"condition":{"pause":"trigger","silent_ms":7}' in line
-    assert decode_from_engine(line) == told
+    assert decode_from_engine(line) == paused

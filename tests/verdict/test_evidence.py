@@ -75,7 +75,7 @@ def test_a_frozen_watermark_is_judged_by_the_evidence_alone(evidence: Evidence, 
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_the_snapshot_says_whether_another_look_would_tell_more(settled: bool) -> None:
+def test_the_snapshot_shows_whether_it_is_settled(settled: bool) -> None:
     shown = replace(seen(NOW), condition=Condition(settled=not settled, idle=True))
     found = judged(shown, WatermarkHistory(), Evidence(unread=None, settled=settled))
     assert found.condition == Condition(settled=settled, idle=True)
@@ -94,7 +94,7 @@ def test_the_snapshot_says_whether_another_look_would_tell_more(settled: bool) -
         ("live", NOTHING_KNOWN, False),
     ],
 )
-def test_a_query_that_pauses_for_an_unknown_time_or_stands_still_is_settled(
+def test_a_query_is_settled_if_it_pauses_for_an_unknown_time_or_begins_no_batch(
     state: str, condition: Condition, settled: bool
 ) -> None:
     evidence = picture_of(replace(seen(NOW), state=state, condition=condition)).evidence
