@@ -10,7 +10,8 @@ from wmtop.engine.kafka.client_settings import KafkaConfig
 from wmtop.engine.kafka.cluster import Cluster, Ends, Positions, Topic, TopicPartition
 from wmtop.engine.kafka.log_guard import LogGuard, LogState
 from wmtop.engine.run.sources.kafka import Kafka
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns, KafkaProgress, rewound
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
+from wmtop.engine.run.sources.kafka_progress import KafkaProgress, rewound
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
 

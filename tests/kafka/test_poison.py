@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from wmtop.engine.kafka.local_broker import LocalBroker
 from wmtop.engine.run.sources.kafka import Reader
 from wmtop.engine.run.sources.kafka_batches import _read_headers  # pyright: ignore[reportPrivateUsage]
-from wmtop.engine.run.sources.kafka_progress import KafkaColumns
+from wmtop.engine.run.sources.kafka_columns import KafkaColumns
 from wmtop.engine.system.errors import RunError
 from wmtop.engine.system.json_values import JsonPath
 
