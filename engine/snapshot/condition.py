@@ -40,7 +40,7 @@ class Condition(Struct, frozen=True, kw_only=True, omit_defaults=True):
     settled: bool = False
     """Another look would show no more, also if the verdict is not known."""
     no_guide: bool = False
-    """Its watermark says nothing about its results: windows do not wait for it, or it passed inputs that go on."""
+    """Its watermark says nothing about its results: windows do not wait for it, or it passed unended inputs."""
     clock_ahead: bool = False
     """Its clock is ahead of ours by an unknown time: its times prove no progress."""
     source_silent: str | None = None

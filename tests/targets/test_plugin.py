@@ -190,8 +190,8 @@ def test_the_slowest_channel_holds_back_the_watermark_step_by_step() -> None:
     assert (empty.level.watermark_ms, empty.level.holder and empty.level.holder.cause) == (None, "no_watermark")
 
 
-def test_a_watermark_that_stood_at_the_first_look_was_not_seen_to_move() -> None:
-    """It may have been frozen for days: what stands then proves no advance, and its age is a lower bound."""
+def test_a_watermark_at_the_first_look_was_not_seen_to_move() -> None:
+    """It may have been frozen for days: it proves no advance, and its age is a lower bound."""
     source = SourceView("gauges", "orders")
     history = TargetHistory()
     before = None
