@@ -142,6 +142,8 @@ def verdict_of(snapshot: Snapshot, *, lost: Lost | None = None) -> Verdict:
 def lost_state(snapshot: Snapshot) -> Lost | None:
     """Why a snapshot's own state allows no verdict; None: it allows one."""
     states: dict[str, Lost] = {"starting": "starting", "stale": "source_silent", "failed": "failed"}
+    if snapshot.state == "ended":
+        return None  # what was stopped has ended, whatever its clock shows
     if snapshot.condition.no_guide or snapshot.condition.clock_ahead:
         return "not_known"
     return states.get(snapshot.state)

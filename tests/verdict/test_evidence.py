@@ -19,7 +19,7 @@ from wmtop.engine.snapshot import (
 from wmtop.engine.targets.target import NOT_KNOWN
 from wmtop.engine.verdict.evidence import Evidence, Picture, Task
 from wmtop.engine.verdict.target_history import TargetHistory
-from wmtop.engine.verdict.verdict import judged
+from wmtop.engine.verdict.verdict import judged, lost_state, verdict_of
 from wmtop.engine.watermarks.watermark_history import WatermarkHistory
 
 from tests.judging import Judge, picture_of
@@ -145,3 +145,11 @@ def test_a_target_that_proves_that_no_record_ever_came_waits_at_once() -> None:
         evidence = Evidence(unread=0, record_ms=None, beat="sample")
         found.append(history.judge(Picture(seen(now), evidence)).verdict)
     assert (found[-1].verdict, found[-1].reason.code, found[-1].reason.ms) == ("waiting", "no_records", None)
+
+
+@pytest.mark.parametrize("condition", [Condition(clock_ahead=True), Condition(no_guide=True)])
+def test_what_was_stopped_has_ended_whatever_its_clock_shows(condition: Condition) -> None:
+    shown = replace(seen(NOW), state="ended", condition=condition)
+    found = judged(shown, WatermarkHistory(), Evidence(unread=None, record_ms=None, lost=lost_state(shown)))
+    assert verdict_of(found).verdict == "ended"
+    assert verdict_of(replace(found, state="live")).verdict == "unknown"
