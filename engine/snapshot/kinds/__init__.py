@@ -1,6 +1,6 @@
 """The kinds of target: the one table of them, and for each a file with its part of the snapshot and its abilities.
 
-A kind that is missing from a place where it is needed fails the type check there, by `assert_never`.
+A kind without words fails the type check in `tui/words/kinds`; docs/architecture.md lists what else a kind needs.
 """
 
 from typing import Literal
