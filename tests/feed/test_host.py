@@ -41,6 +41,7 @@ def test_a_step_without_progress_makes_the_start_stale_until_there_is_some(
     assert seen("starting").notes == []
 
 
+@pytest.mark.usefixtures("run_directory")
 def test_what_is_not_known_yet_has_the_kind_of_what_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a start nor a failure makes an attached job an own run, which `wmtop run` would start again."""
     published: list[Snapshot] = []
