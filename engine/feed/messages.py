@@ -195,16 +195,16 @@ def _target(line: SnapshotLine) -> TargetPart:
         raise msgspec.ValidationError(f"a target of the kind {name!r}, which this version of wmtop does not know")
     field_name = _FIELD_OF.get(part)
     if field_name is None:
-        return part(**{each: _known(getattr(line, each)) for each in part.__struct_fields__})
-    found = getattr(line, field_name)
-    if not isinstance(found, part):
-        raise msgspec.ValidationError(f"a target of the kind {name!r} without its part {field_name!r}")
-    return found
-
-
-def _known(value: Any) -> Any:
-    """A part of the line; those of a Kafka Streams application are missing in other lines."""
-    return [] if value is UNSET else value
+        given = {each: getattr(line, each) for each in part.__struct_fields__}
+        missing = next((each for each, value in given.items() if value is UNSET), None)
+        if missing is None:
+            return part(**given)
+    else:
+        found = getattr(line, field_name)
+        if isinstance(found, part):
+            return found
+        missing = field_name
+    raise msgspec.ValidationError(f"a target of the kind {name!r} without its part {missing!r}")
 
 
 def _kind_of_parts(line: SnapshotLine) -> TargetKind:

@@ -115,9 +115,13 @@ def test_an_unknown_kind_is_refused() -> None:
         decode_from_engine(line)
 
 
-def test_a_kind_without_its_part_is_refused() -> None:
-    line = replace(line_of(OF[PARTS["flink"]]), flink=None)
-    with pytest.raises(msgspec.DecodeError, match="'flink'"):
+@pytest.mark.parametrize(
+    ("kind", "field", "without"),
+    [("flink", "flink", None), ("chain", "chain", UNSET), ("kafka_streams", "streams", UNSET)],
+)
+def test_a_kind_without_its_part_is_refused(kind: TargetKind, field: str, without: object) -> None:
+    line = replace(line_of(OF[PARTS[kind]]), **{field: without})
+    with pytest.raises(msgspec.DecodeError, match=f"'{field}'"):
         snapshot_of_line(line)
 
 
