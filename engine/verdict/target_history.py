@@ -125,8 +125,11 @@ class TargetHistory:
         self._identity = evidence.identity or self._identity
         if is_other or (level_ms is not None and before.level is not None and level_ms < before.level):
             self._history = WatermarkHistory(verdict_after_ms=before.verdict_after_ms)
-            self._batch = self._offsets = self._counted = self._counted_since_ms = None
+            self._batch = None
+            self._offsets = None
             self._reached = {}
+            self._counted = None
+            self._counted_since_ms = None
 
     def _has_lost_watermark(self, snapshot: Snapshot) -> bool:
         return snapshot.level.watermark_ms is None and self._history.level is not None
